@@ -1,0 +1,92 @@
+//! Why a model did not answer. Local faults and the provider's own are told apart by variant, never by substring.
+
+use jarvis_protocol::{ErrorBody, ErrorKind};
+use std::time::Duration;
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ModelError {
+    #[error("the provider refused the key ({status}): {message}")]
+    Auth { status: u16, message: String },
+    #[error("the provider limits the rate ({status}): {message}")]
+    RateLimit { status: u16, message: String, retry_after: Option<Duration> },
+    #[error("the provider is overloaded ({status}): {message}")]
+    Overloaded { status: u16, message: String, retry_after: Option<Duration> },
+    #[error("the conversation is longer than the model reads: {message}")]
+    ContextOverflow { message: String },
+    #[error("the provider did not accept the request ({status}): {message}")]
+    InvalidRequest { status: u16, message: String },
+    #[error("the provider filtered the answer: {message}")]
+    ContentFilter { message: String },
+    #[error("cannot reach {host}: {message}")]
+    Network { host: String, message: String },
+    #[error("no answer from {host} within {seconds} s")]
+    Timeout { host: String, seconds: u64 },
+    #[error("the answer broke off: {message}")]
+    Broken { message: String },
+    #[error("the answer is not in the provider's format: {message}")]
+    Protocol { message: String },
+    #[error("the model could not be loaded: {message}")]
+    Load { message: String, hint: String },
+    #[error("cancelled")]
+    Cancelled,
+    #[error("the cassette has no answer for this request: {message}")]
+    Cassette { message: String },
+}
+
+impl ModelError {
+    /// How front ends show it.
+    pub fn body(&self) -> ErrorBody {
+        let (kind, hint): (ErrorKind, Option<String>) = match self {
+            ModelError::Auth { .. } => {
+                (ErrorKind::Auth, Some("check the key in the provider's environment variable or in config".into()))
+            }
+            ModelError::RateLimit { .. } => {
+                (ErrorKind::RateLimit, Some("wait a little, or use another model with --model".into()))
+            }
+            ModelError::Overloaded { .. } => {
+                (ErrorKind::Overloaded, Some("try again, or use another model with --model".into()))
+            }
+            ModelError::ContextOverflow { .. } => {
+                (ErrorKind::ContextOverflow, Some("shorten the request, or use a model with a larger context".into()))
+            }
+            ModelError::InvalidRequest { .. } => (ErrorKind::InvalidRequest, None),
+            ModelError::ContentFilter { .. } => (ErrorKind::ContentFilter, None),
+            ModelError::Network { .. } => (
+                ErrorKind::Network,
+                Some("check the base_url in config and that the server runs; `--model local` needs no network".into()),
+            ),
+            ModelError::Timeout { .. } => {
+                (ErrorKind::Timeout, Some("the server hangs; try again or another model".into()))
+            }
+            ModelError::Broken { .. } => {
+                (ErrorKind::Network, Some("the connection was lost in mid-answer; ask again".into()))
+            }
+            ModelError::Protocol { .. } => {
+                (ErrorKind::Protocol, Some("is base_url the right one, and the wire (openai or anthropic)?".into()))
+            }
+            ModelError::Load { hint, .. } => (ErrorKind::NoModel, Some(hint.clone())),
+            ModelError::Cancelled => (ErrorKind::Cancelled, None),
+            ModelError::Cassette { .. } => (ErrorKind::NotFound, Some("record it again with --record".into())),
+        };
+        ErrorBody { kind, message: self.to_string(), hint }
+    }
+
+    /// Worth trying the same request again, as long as nothing was shown.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            ModelError::RateLimit { .. }
+            | ModelError::Overloaded { .. }
+            | ModelError::Network { .. }
+            | ModelError::Timeout { .. }
+            | ModelError::Broken { .. } => true,
+            ModelError::Auth { .. }
+            | ModelError::ContextOverflow { .. }
+            | ModelError::InvalidRequest { .. }
+            | ModelError::ContentFilter { .. }
+            | ModelError::Protocol { .. }
+            | ModelError::Load { .. }
+            | ModelError::Cancelled
+            | ModelError::Cassette { .. } => false,
+        }
+    }
+}

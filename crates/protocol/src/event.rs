@@ -1,0 +1,124 @@
+//! What goes in (`Op`) and what comes out (`Event`) of a session. `--json` prints one event a line.
+
+use crate::{ErrorBody, Grants, ToolCall};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a front end may ask of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum Op {
+    #[serde(rename = "user.message")]
+    UserMessage { text: String },
+    /// The answer to `Event::ApprovalRequested`.
+    #[serde(rename = "approval")]
+    Approval { id: String, allow: bool },
+    #[serde(rename = "cancel")]
+    Cancel,
+}
+
+/// Tokens and cost over every model call of a turn. `cost_usd` is 0 for a local model.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// Input tokens served from a cache; part of `input_tokens`.
+    #[serde(default)]
+    pub cached_tokens: u64,
+    #[serde(default)]
+    pub cost_usd: f64,
+}
+
+impl Usage {
+    pub fn add(&mut self, other: Usage) {
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.cost_usd += other.cost_usd;
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model finished its answer.
+    EndTurn,
+    MaxRounds,
+    MaxTokens,
+    MaxCost,
+    MaxTime,
+    Cancelled,
+    /// The same call failed three times.
+    RepeatedFailure,
+    Refused,
+}
+
+/// The states of forge; `repair` leads back to `code`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForgeStep {
+    Gap,
+    Spec,
+    Code,
+    Checked,
+    Verified,
+    Approved,
+    Registered,
+    Repair,
+    Reused,
+    Rejected,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum Event {
+    #[serde(rename = "turn.started")]
+    TurnStarted { session: String, model: String },
+    /// Something long has begun (loading a model, reading the prompt); shown on stderr.
+    #[serde(rename = "status")]
+    Status { message: String },
+    #[serde(rename = "text.delta")]
+    TextDelta { text: String },
+    #[serde(rename = "reasoning.delta")]
+    ReasoningDelta { text: String },
+    #[serde(rename = "tool.started")]
+    ToolStarted { call: ToolCall },
+    #[serde(rename = "tool.completed")]
+    ToolCompleted {
+        call_id: String,
+        name: String,
+        ok: bool,
+        /// The result, or the error as the model sees it.
+        content: Value,
+        duration_ms: f64,
+    },
+    #[serde(rename = "forge")]
+    Forge {
+        step: ForgeStep,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capability: Option<String>,
+        /// One line for a person.
+        detail: String,
+    },
+    #[serde(rename = "approval.requested")]
+    ApprovalRequested {
+        id: String,
+        capability: String,
+        /// What is asked for beyond the previous version.
+        grants: Grants,
+        reason: String,
+    },
+    #[serde(rename = "notice")]
+    Notice { message: String },
+    #[serde(rename = "turn.completed")]
+    TurnCompleted {
+        answer: String,
+        capabilities_built: Vec<String>,
+        capabilities_used: Vec<String>,
+        usage: Usage,
+        duration_ms: u64,
+        stop_reason: StopReason,
+    },
+    #[serde(rename = "turn.failed")]
+    TurnFailed { error: ErrorBody, usage: Usage, duration_ms: u64 },
+}
