@@ -1,1 +1,12 @@
+//! Sessions and the turn loop: a user message in, events out, one model handle for all of it.
 
+mod answer;
+mod bootstrap;
+mod history;
+mod native;
+mod session;
+mod staged;
+mod turn;
+
+pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
+pub use session::{Mode, Price, Session, SessionParts, TurnEnd, TurnLimits};

@@ -1,9 +1,11 @@
 //! Why a model did not answer. Local faults and the provider's own are told apart by variant, never by substring.
 
 use jarvis_protocol::{ErrorBody, ErrorKind};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ModelError {
     #[error("the provider refused the key ({status}): {message}")]
     Auth { status: u16, message: String },
@@ -29,7 +31,7 @@ pub enum ModelError {
     Load { message: String, hint: String },
     #[error("cancelled")]
     Cancelled,
-    #[error("the cassette has no answer for this request: {message}")]
+    #[error("cassette: {message}")]
     Cassette { message: String },
 }
 
@@ -69,6 +71,25 @@ impl ModelError {
             ModelError::Cassette { .. } => (ErrorKind::NotFound, Some("record it again with --record".into())),
         };
         ErrorBody { kind, message: self.to_string(), hint }
+    }
+
+    /// The same error with its message changed.
+    pub(crate) fn map_message(mut self, change: impl Fn(&str) -> String) -> Self {
+        match &mut self {
+            ModelError::Auth { message, .. }
+            | ModelError::RateLimit { message, .. }
+            | ModelError::Overloaded { message, .. }
+            | ModelError::ContextOverflow { message }
+            | ModelError::InvalidRequest { message, .. }
+            | ModelError::ContentFilter { message }
+            | ModelError::Network { message, .. }
+            | ModelError::Broken { message }
+            | ModelError::Protocol { message }
+            | ModelError::Load { message, .. }
+            | ModelError::Cassette { message } => *message = change(message),
+            ModelError::Timeout { .. } | ModelError::Cancelled => {}
+        }
+        self
     }
 
     /// Worth trying the same request again, as long as nothing was shown.

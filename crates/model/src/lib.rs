@@ -1,8 +1,18 @@
 //! The one way to a language model. A [`ModelHandle`] is resolved once per conversation; a [`Request`] can only be
 //! made from a handle, so no part of jarvis can fall back to another model unseen.
 
+mod cassette;
 mod error;
+mod estimate;
+pub mod fetch;
 mod handle;
+#[cfg(feature = "local")]
+mod local;
+mod wire;
 
+pub use cassette::{record, replay};
 pub use error::ModelError;
 pub use handle::{Backend, Completion, Constraint, Delta, Finish, MalformedCall, ModelHandle, Request, Traits};
+#[cfg(feature = "local")]
+pub use local::{LocalConfig, local, local_traits};
+pub use wire::{ApiKey, Endpoint, Wire, anthropic, list_models, openai};

@@ -66,9 +66,10 @@ impl Permit {
     }
 }
 
+/// A question for a person about one plan. The plan cannot be put in from outside, so a yes is a yes to what was decided on.
 #[derive(Debug)]
 pub struct Ask {
-    pub plan: ExecPlan,
+    plan: ExecPlan,
     /// Grants that need a person's word.
     pub grants: Grants,
     pub reason: String,

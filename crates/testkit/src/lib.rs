@@ -1,1 +1,5 @@
+//! What tests share. A dev-dependency only.
 
+mod script;
+
+pub use script::{ScriptedModel, call, text};

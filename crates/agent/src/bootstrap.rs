@@ -1,0 +1,189 @@
+//! The three tools a model sees whatever the size of the registry: list, register, execute.
+
+use jarvis_dispatch::{Approver, CallError};
+use jarvis_forge::{Draft, Forge, ForgeError};
+use jarvis_protocol::{Capability, CreatedBy, Event, Status, ToolSpec};
+use jarvis_registry::Hit;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+pub const LIST: &str = "list_capabilities";
+pub const REGISTER: &str = "register_capability";
+pub const EXECUTE: &str = "execute_capability";
+
+/// Hits in one listing; tokens must not grow with the registry.
+const HITS: usize = 8;
+
+/// What a bootstrap call did, beside its result.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Did {
+    Listed,
+    Registered(String),
+    Executed(String),
+}
+
+pub struct Bootstrap {
+    forge: Forge,
+    /// The user's words that led here; forge checks drafts against them.
+    request: Option<String>,
+    model: String,
+}
+
+pub fn specs() -> Vec<ToolSpec> {
+    let spec = |name: &str, description: &str, parameters: Value| ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters,
+    };
+    vec![
+        spec(
+            LIST,
+            "Search the registered capabilities. Always the first step for anything that needs computing, data or effects. \
+             Answers with at most 8 that fit, or with none: then write one with register_capability.",
+            json!({"type": "object", "required": ["query"], "additionalProperties": false, "properties": {
+                "query": {"type": "string", "description": "what has to be done, in a few words"}}}),
+        ),
+        spec(
+            REGISTER,
+            "Register a new capability, or a new version under an existing name. It is checked and run on the examples in \
+             a sandbox first; errors say what to mend. Write it general: values of the request are parameters, never \
+             constants. The code is one TypeScript module: `export default async function run(args, ctx) { … }`, returning \
+             JSON data. ECMAScript, URL, TextEncoder, crypto and (if granted) fetch are there; imports, files and \
+             processes are not. Whole numbers that may pass 2^53 are computed with BigInt and returned as BigInt.",
+            json!({"type": "object", "required": ["definition", "code"], "additionalProperties": false, "properties": {
+                "definition": {"type": "object", "required": ["name", "capability", "parameters", "examples"], "properties": {
+                    "name": {"type": "string", "pattern": "^[a-z][a-z0-9_]{1,63}$"},
+                    "capability": {"type": "string", "description": "one sentence: what it does"},
+                    "triggers": {"type": "array", "items": {"type": "string"}, "description": "2 to 5 situations in which it fits"},
+                    "suppression": {"type": "array", "items": {"type": "string"}, "description": "look-alike situations in which it must not be used"},
+                    "parameters": {"type": "object", "description": "JSON Schema of args, type object"},
+                    "returns": {"type": "object", "description": "JSON Schema of the result"},
+                    "grants": {"type": "object", "description": "only what is needed: {network: [hosts], read: [paths], write: [paths], secrets: [names]}"},
+                    "examples": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["args"]},
+                        "description": "[{args, returns}]: the request's own, and one more whose answer you are sure of"}}},
+                "code": {"type": "string"}}}),
+        ),
+        spec(
+            EXECUTE,
+            "Run a registered capability and get its result.",
+            json!({"type": "object", "required": ["name", "args"], "additionalProperties": false, "properties": {
+                "name": {"type": "string"}, "args": {"type": "object"}}}),
+        ),
+    ]
+}
+
+impl Bootstrap {
+    pub fn new(forge: Forge, request: Option<String>, model: &str) -> Self {
+        Self { forge, request, model: model.to_owned() }
+    }
+
+    /// Runs one of the three. An unknown name is the model's to mend.
+    pub async fn call(
+        &self,
+        name: &str,
+        args: &Value,
+        emit: &mut (dyn FnMut(Event) + Send),
+        approver: &mut dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(Value, Did), CallError> {
+        let Some(spec) = specs().into_iter().find(|spec| spec.name == name) else {
+            return Err(CallError::respond(format!(
+                "there is no tool `{name}`; there are {LIST}, {REGISTER} and {EXECUTE}. A capability is run with {EXECUTE}."
+            )));
+        };
+        jarvis_dispatch::check_arguments(&spec.parameters, args).map_err(CallError::respond)?;
+        match name {
+            LIST => Ok((self.list(text_of(args, "query"))?, Did::Listed)),
+            REGISTER => self.register(args, emit, approver, cancel).await,
+            _ => {
+                let name = text_of(args, "name");
+                let ran = self.forge.dispatch().run(name, args["args"].clone(), emit, approver, cancel).await?;
+                Ok((json!({"result": ran.value}), Did::Executed(name.to_owned())))
+            }
+        }
+    }
+
+    fn list(&self, query: &str) -> Result<Value, CallError> {
+        let registry = self.forge.dispatch().registry();
+        let hits = registry.search(query, HITS).map_err(|e| CallError::Fatal(e.body()))?;
+        let fitting: Vec<Value> = hits.iter().filter(|h| h.capability.status == Status::Active).map(listed).collect();
+        if fitting.is_empty() {
+            return Ok(json!({"capabilities": [], "note": "nothing fits; write one with register_capability if the request needs it"}));
+        }
+        Ok(json!({"capabilities": fitting}))
+    }
+
+    async fn register(
+        &self,
+        args: &Value,
+        emit: &mut (dyn FnMut(Event) + Send),
+        approver: &mut dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(Value, Did), CallError> {
+        let capability = self.definition(&args["definition"]).map_err(CallError::respond)?;
+        let draft = Draft {
+            capability,
+            code: text_of(args, "code").to_owned(),
+            request: self.request.clone(),
+            change: "written by a model".to_owned(),
+        };
+        match self.forge.submit(draft, emit, approver, cancel).await {
+            Ok(accepted) => {
+                let note = json!({
+                    "registered": accepted.name, "version": accepted.version, "verified": accepted.verified,
+                    "next": format!("run it with {EXECUTE}"),
+                });
+                Ok((note, Did::Registered(accepted.name.to_string())))
+            }
+            Err(ForgeError::Fatal(body)) => Err(CallError::Fatal(body)),
+            Err(error) => Err(CallError::respond(error.for_model())),
+        }
+    }
+
+    /// Only what a model may say of a capability; version, digest, status and dates are jarvis's own.
+    fn definition(&self, given: &Value) -> Result<Capability, String> {
+        const MAY: [&str; 9] =
+            ["name", "capability", "triggers", "suppression", "parameters", "returns", "grants", "examples", "limits"];
+        let mut kept = given.clone();
+        if let Some(object) = kept.as_object_mut() {
+            object.retain(|key, _| MAY.contains(&key.as_str()));
+            if let Some(examples) = object.get_mut("examples").and_then(Value::as_array_mut) {
+                for example in examples.iter_mut().filter_map(Value::as_object_mut) {
+                    example.insert("origin".to_owned(), json!("model"));
+                }
+            }
+        }
+        let mut capability: Capability =
+            serde_json::from_value(kept).map_err(|e| format!("the definition cannot be read: {e}"))?;
+        capability.created_by = CreatedBy::Model;
+        capability.model = Some(self.model.clone());
+        Ok(capability)
+    }
+}
+
+/// One hit as a model reads it.
+pub(crate) fn listed(hit: &Hit) -> Value {
+    let capability = &hit.capability;
+    let mut shown = json!({
+        "name": capability.name,
+        "capability": capability.capability,
+        "signature": capability.signature(),
+    });
+    if !capability.triggers.is_empty() {
+        shown["triggers"] = json!(capability.triggers);
+    }
+    if !capability.suppression.is_empty() {
+        shown["not_for"] = json!(capability.suppression);
+    }
+    if hit.stats.runs > 0 {
+        shown["runs"] = json!({"total": hit.stats.runs, "failed": hit.stats.failures});
+    }
+    if let Some(reason) = &hit.suppressed_by {
+        shown["caution"] = json!(format!("this request looks like one it is not for: {reason}"));
+    }
+    shown
+}
+
+fn text_of<'a>(args: &'a Value, name: &str) -> &'a str {
+    args.get(name).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,56 @@
+//! What part of the conversation a model is sent. Whole turns are dropped, oldest first, so a tool call never loses
+//! its result.
+
+use jarvis_protocol::{Message, Role};
+
+/// Tokens, estimated: about four letters or one Chinese character each. Arguments and results count too.
+pub(crate) fn estimate(message: &Message) -> usize {
+    let args: usize = message.tool_calls.iter().map(|c| estimate_text(&c.args.to_string()) + 8).sum();
+    estimate_text(&message.text) + args + 6
+}
+
+pub(crate) fn estimate_text(text: &str) -> usize {
+    let (mut narrow, mut wide) = (0usize, 0usize);
+    for c in text.chars() {
+        if (c as u32) < 0x2e80 { narrow += 1 } else { wide += 1 }
+    }
+    narrow.div_ceil(4) + wide
+}
+
+/// The latest turns that fit into `budget` tokens. The last turn is always sent whole.
+pub(crate) fn window(history: &[Message], budget: usize) -> Vec<Message> {
+    let starts: Vec<usize> =
+        history.iter().enumerate().filter(|(_, m)| m.role == Role::User).map(|(index, _)| index).collect();
+    let mut from = starts.last().copied().unwrap_or(0);
+    let mut used: usize = history[from..].iter().map(estimate).sum();
+    for start in starts.iter().rev().skip(1) {
+        let more: usize = history[*start..from].iter().map(estimate).sum();
+        if used + more > budget {
+            break;
+        }
+        used += more;
+        from = *start;
+    }
+    let dropped = from;
+    tracing::debug!(history_in = history.len(), history_out = history.len() - dropped, dropped, tokens_estimate = used, budget_available = budget);
+    history[from..].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_turns_are_dropped_whole_and_the_last_one_stays() {
+        let mut history = Vec::new();
+        for turn in 0..20 {
+            history.push(Message::user(format!("question {turn} {}", "词".repeat(100))));
+            history.push(Message::assistant("answer ".repeat(40)));
+        }
+        let sent = window(&history, 600);
+        assert!(sent.len() < history.len() && sent.len() % 2 == 0);
+        assert_eq!(sent[0].role, Role::User);
+        assert_eq!(sent.last(), history.last());
+        assert_eq!(window(&history, 0).len(), 2);
+    }
+}

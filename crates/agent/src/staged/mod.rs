@@ -1,0 +1,227 @@
+//! The flow for models that cannot drive tools: decide → (use | build) → answer from the result. The model never
+//! types a result; jarvis shows it as it came.
+
+mod decide;
+mod prompt;
+mod values;
+
+use crate::{answer::plain, history, turn::Turn};
+use decide::{Choice, Known};
+use jarvis_dispatch::{Approver, CallError};
+use jarvis_forge::{Forge, ForgeError, grow::{Grower, Plan}};
+use jarvis_model::{Constraint, Delta, ModelError, ModelHandle};
+use jarvis_registry::FITS;
+use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, Status, StopReason, ToolCall, Usage};
+use serde_json::{Value, json};
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Capabilities that the model chooses from.
+const OFFERED: usize = 3;
+const CHAT_TOKENS: u32 = 800;
+
+type Ended = Result<(String, StopReason), ErrorBody>;
+
+/// What ended a step early.
+enum Stop {
+    Cancelled,
+    Failed(ErrorBody),
+}
+
+impl From<ModelError> for Stop {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Cancelled => Stop::Cancelled,
+            other => Stop::Failed(other.body()),
+        }
+    }
+}
+
+pub(crate) async fn run(
+    model: &ModelHandle,
+    forge: &Forge,
+    conversation: &mut Vec<Message>,
+    turn: &mut Turn,
+    emit: &mut (dyn FnMut(Event) + Send),
+    approver: &mut dyn Approver,
+    cancel: &CancellationToken,
+) -> Ended {
+    let request = conversation.last().map(|m| m.text.clone()).unwrap_or_default();
+    let mut flow = Flow { model, forge, turn, emit, approver, cancel };
+    match flow.answer(&request, conversation).await {
+        Ok(answer) => {
+            conversation.push(Message::assistant(&answer));
+            Ok((answer, StopReason::EndTurn))
+        }
+        Err(Stop::Cancelled) => Ok((String::new(), StopReason::Cancelled)),
+        Err(Stop::Failed(_)) if cancel.is_cancelled() => Ok((String::new(), StopReason::Cancelled)),
+        Err(Stop::Failed(body)) => Err(body),
+    }
+}
+
+struct Flow<'a> {
+    model: &'a ModelHandle,
+    forge: &'a Forge,
+    turn: &'a mut Turn,
+    emit: &'a mut (dyn FnMut(Event) + Send),
+    approver: &'a mut dyn Approver,
+    cancel: &'a CancellationToken,
+}
+
+impl Flow<'_> {
+    async fn answer(&mut self, request: &str, conversation: &[Message]) -> Result<String, Stop> {
+        let known = self.known(request)?;
+        match self.decide(request, &known).await? {
+            Choice::Chat => self.chat(conversation).await,
+            Choice::Use { name, args } => match self.execute(&name, args).await? {
+                Ok(value) => Ok(self.say(&value)),
+                // What fits has failed: that is a gap too, closed without the failing one on offer.
+                Err(problem) => {
+                    (self.emit)(Event::Notice { message: format!("`{name}` failed: {problem}; building another") });
+                    match self.decide(request, &[]).await? {
+                        Choice::Build(plan) => self.build(request, plan).await,
+                        Choice::Chat | Choice::Use { .. } => Err(Stop::Failed(failed_body(&name, &problem))),
+                    }
+                }
+            },
+            Choice::Build(plan) => self.build(request, plan).await,
+        }
+    }
+
+    fn known(&mut self, request: &str) -> Result<Vec<Known>, Stop> {
+        let registry = self.forge.dispatch().registry();
+        let hits = registry.search(request, OFFERED * 2).map_err(|e| Stop::Failed(e.body()))?;
+        Ok(hits
+            .into_iter()
+            .filter(|h| h.score >= FITS && h.suppressed_by.is_none() && h.capability.status == Status::Active)
+            .take(OFFERED)
+            .map(|h| Known { capability: h.capability })
+            .collect())
+    }
+
+    async fn decide(&mut self, request: &str, known: &[Known]) -> Result<Choice, Stop> {
+        let messages = prompt::decision(request, known);
+        let needed = messages.iter().map(history::estimate).sum::<usize>();
+        let most = self.model.traits().context_tokens;
+        if needed > most {
+            return Err(Stop::Failed(too_long(needed, most)));
+        }
+        let mut problem = None;
+        for attempt in 0..3u32 {
+            let mut ask = self.model.request(messages.clone());
+            ask.stable_prefix = prompt::STABLE;
+            ask.max_tokens = u32::try_from(history::estimate_text(request)).unwrap_or(4000).min(4000) * 2 + 160;
+            ask.temperature = (attempt > 0).then_some(0.7);
+            ask.seed = Some(attempt);
+            if self.model.traits().grammar {
+                ask.constraint = Some(Constraint::Gbnf(decide::grammar(request, known)));
+            }
+            let reply = self.send(&ask, false).await?;
+            match decide::read(&reply, request, known) {
+                Ok(choice) => return Ok(choice),
+                Err(wrong) => problem = Some(wrong),
+            }
+        }
+        let problem = problem.unwrap_or_default();
+        Err(Stop::Failed(
+            ErrorBody::new(ErrorKind::Protocol, format!("the model did not decide in the form asked for: {problem}"))
+                .hint("say it in other words, or use a stronger model with --model"),
+        ))
+    }
+
+    async fn chat(&mut self, conversation: &[Message]) -> Result<String, Stop> {
+        let budget = self.model.traits().context_tokens.saturating_sub(CHAT_TOKENS as usize + 200);
+        let mut messages = vec![Message::system(prompt::CHAT)];
+        messages.extend(history::window(conversation, budget));
+        let mut ask = self.model.request(messages);
+        ask.max_tokens = CHAT_TOKENS;
+        ask.stable_prefix = 1;
+        Ok(self.send(&ask, true).await?.trim().to_owned())
+    }
+
+    async fn send(&mut self, ask: &jarvis_model::Request, show: bool) -> Result<String, Stop> {
+        let emit = &mut *self.emit;
+        let mut on_delta = |delta| match delta {
+            Delta::Text(text) if show => emit(Event::TextDelta { text }),
+            Delta::Status(message) => emit(Event::Status { message }),
+            Delta::Text(_) | Delta::Reasoning(_) => {}
+        };
+        let reply = ask.send(&mut on_delta, self.cancel).await?;
+        self.turn.count(reply.usage);
+        self.turn.rounds += 1;
+        Ok(reply.text)
+    }
+
+    /// One execution of a registered capability, with its events.
+    async fn execute(&mut self, name: &str, args: Value) -> Result<Result<Value, String>, Stop> {
+        let id = format!("call_{}", self.turn.rounds);
+        let call = ToolCall { id: id.clone(), name: name.to_owned(), args: args.clone() };
+        (self.emit)(Event::ToolStarted { call });
+        let started = Instant::now();
+        let ran = self.forge.dispatch().run(name, args, self.emit, self.approver, self.cancel).await;
+        let duration_ms = started.elapsed().as_secs_f64() * 1e3;
+        let (ok, content) = match &ran {
+            Ok(ran) => (true, json!({"result": ran.value})),
+            Err(error) => (false, json!({"error": error.to_string()})),
+        };
+        (self.emit)(Event::ToolCompleted { call_id: id, name: name.to_owned(), ok, content, duration_ms });
+        match ran {
+            Ok(ran) => {
+                self.turn.mark_used(name);
+                Ok(Ok(ran.value))
+            }
+            Err(CallError::RespondToModel(problem)) => Ok(Err(problem)),
+            Err(CallError::Fatal(body)) => Err(Stop::Failed(body)),
+        }
+    }
+
+    async fn build(&mut self, request: &str, plan: Plan) -> Result<String, Stop> {
+        let mut usages: Vec<Usage> = Vec::new();
+        let mut count = |usage| usages.push(usage);
+        let mut grower = Grower {
+            forge: self.forge,
+            model: self.model,
+            count: &mut count,
+            emit: self.emit,
+            approver: self.approver,
+            cancel: self.cancel,
+        };
+        let grown = grower.grow(request, &plan).await;
+        for usage in usages {
+            self.turn.count(usage);
+            self.turn.rounds += 1;
+        }
+        let name = match grown {
+            Ok(grown) => {
+                self.turn.mark_built(grown.accepted.name.as_str());
+                grown.accepted.name
+            }
+            // The spec came out as something that exists: then that is what is used.
+            Err(ForgeError::Duplicate { name, .. }) => name,
+            Err(ForgeError::Fatal(body)) => return Err(Stop::Failed(body)),
+            Err(error) => return Err(Stop::Failed(error.body())),
+        };
+        match self.execute(name.as_str(), plan.args()).await? {
+            Ok(value) => Ok(self.say(&value)),
+            Err(problem) => Err(Stop::Failed(failed_body(name.as_str(), &problem))),
+        }
+    }
+
+    fn say(&mut self, value: &Value) -> String {
+        let text = plain(value);
+        (self.emit)(Event::TextDelta { text: text.clone() });
+        text
+    }
+}
+
+fn failed_body(name: &str, problem: &str) -> ErrorBody {
+    ErrorBody::new(ErrorKind::Sandbox, format!("`{name}` failed: {problem}")).hint(format!("jarvis cap show {name} --code"))
+}
+
+fn too_long(needed: usize, most: usize) -> ErrorBody {
+    ErrorBody::new(
+        ErrorKind::ContextOverflow,
+        format!("the request needs about {needed} tokens, and the model reads {most}"),
+    )
+    .hint("shorten it, or use a model with a larger context: --model PROVIDER/MODEL")
+}

@@ -1,0 +1,97 @@
+//! The words with which a small model is led to a decision. The leading messages never change, so their state is
+//! computed once and kept.
+
+use super::decide::Known;
+use jarvis_forge::grow::typescript_type;
+use jarvis_protocol::Message;
+
+/// Leading messages that are the same for every request.
+pub(crate) const STABLE: usize = 1 + 2 * SHOTS.len();
+
+const SYSTEM: &str = "You decide how a request is handled. Write one of:\n\
+chat\n  for greetings, thanks, opinions, creative writing, translation and plain facts that need no calculation.\n\
+use NAME\n  when a listed tool does exactly what is asked; then one line per input.\n\
+build NAME: SENTENCE\n  for anything that must be computed, counted, converted, checked, sorted or transformed; then one \
+line per input.\n\
+An input line is `name = value`; every value is copied exactly from the request: numbers, \"text\" or [lists]. \
+NAME and SENTENCE are general and name no value of the request.";
+
+/// `(tools, request, decision)`.
+const SHOTS: [(&str, &str, &str); 14] = [
+    ("none", "What is 25 factorial?", "build factorial: Compute the factorial of n exactly\nn = 25"),
+    ("none", "hello!", "chat"),
+    (
+        "none",
+        "Which word is the longest in: deep blue mountain lake",
+        "build longest_word: Find the longest word of a text\ntext = \"deep blue mountain lake\"",
+    ),
+    ("none", "把 255 转成二进制", "build to_binary: Convert a whole number to binary\nn = 255"),
+    ("none", "Who wrote Hamlet?", "chat"),
+    (
+        "- factorial(n: number): Compute the factorial of n exactly",
+        "How much is the factorial of 30?",
+        "use factorial\nn = 30",
+    ),
+    (
+        "none",
+        "What date is 45 days after 2023-11-20?",
+        "build date_after_days: Add a number of days to a date\ndate = \"2023-11-20\"\ndays = 45",
+    ),
+    (
+        "- to_binary(n: number): Convert a whole number to binary",
+        "Replace every a with o in banana",
+        "build replace_letter: Replace every occurrence of a letter in a text\ntext = \"banana\"\nfrom = \"a\"\nto = \"o\"",
+    ),
+    ("none", "你好，你是谁？", "chat"),
+    (
+        "none",
+        "Add up the second column:\nred;10\nblue;32",
+        "build sum_column: Add up one column of delimited text\ntext = \"red;10\\nblue;32\"\ncolumn = 2\nseparator = \";\"",
+    ),
+    ("none", "Is 2024 a leap year?", "build is_leap_year: Tell whether a year is a leap year\nyear = 2024"),
+    ("none", "How many kilometres are 26.2 miles?", "build miles_to_km: Convert miles to kilometres\nmiles = 26.2"),
+    ("none", "写一首关于春天的短诗", "chat"),
+    (
+        "none",
+        "What is the average of 4, 8 and 15?",
+        "build average: Compute the average of a list of numbers\nnumbers = [4, 8, 15]",
+    ),
+];
+
+pub(crate) const CHAT: &str = "You are jarvis, a helpful assistant that runs on this computer and grows its own tools: asked \
+to compute, convert, count or transform something, you write a small tool, prove it in a sandbox and keep it. Answer \
+briefly and honestly, in the language of the person. You have no access to the internet.";
+
+fn task(tools: &str, request: &str) -> String {
+    format!("Tools: {tools}\nRequest: {request}")
+}
+
+pub(crate) fn decision(request: &str, known: &[Known]) -> Vec<Message> {
+    let mut messages = vec![Message::system(SYSTEM)];
+    for (tools, request, decision) in SHOTS {
+        messages.push(Message::user(shot(tools, request)));
+        messages.push(Message::assistant(decision));
+    }
+    let tools = if known.is_empty() {
+        "none".to_owned()
+    } else {
+        known.iter().map(|k| format!("\n- {}: {}", signature(k), k.capability.capability)).collect::<String>()
+    };
+    messages.push(Message::user(task(&tools, request)));
+    messages
+}
+
+fn shot(tools: &str, request: &str) -> String {
+    if tools == "none" { task(tools, request) } else { task(&format!("\n{tools}"), request) }
+}
+
+fn signature(known: &Known) -> String {
+    let capability = &known.capability;
+    let typed: Vec<String> = capability
+        .parameters
+        .get("properties")
+        .and_then(serde_json::Value::as_object)
+        .map(|props| props.iter().map(|(name, schema)| format!("{name}: {}", typescript_type(schema))).collect())
+        .unwrap_or_default();
+    format!("{}({})", capability.name, typed.join(", "))
+}

@@ -1,0 +1,108 @@
+//! Values between a request's text and a call's arguments.
+
+use serde_json::{Map, Value, json};
+
+/// Names that cannot be a parameter in TypeScript or would shadow what code needs.
+const RESERVED: [&str; 24] = [
+    "var", "let", "const", "function", "return", "new", "in", "of", "if", "else", "for", "while", "class", "this",
+    "default", "switch", "case", "delete", "typeof", "with", "try", "enum", "export", "import",
+];
+
+pub(crate) fn safe_name(name: &str) -> String {
+    if RESERVED.contains(&name) { format!("{name}Value") } else { name.to_owned() }
+}
+
+/// A request that plainly holds a value: a digit, or something in quotes or after a colon.
+pub(crate) fn holds_value(request: &str) -> bool {
+    let quoted = |open: char, close: char| request.split_once(open).is_some_and(|(_, rest)| rest.contains(close));
+    request.chars().any(char::is_numeric)
+        || [('"', '"'), ('“', '”'), ('「', '」'), ('`', '`'), ('«', '»')].into_iter().any(|(o, c)| quoted(o, c))
+        || request.split_once([':', '：']).is_some_and(|(_, rest)| rest.trim().chars().count() > 1)
+}
+
+/// One value as written. A whole number of more digits than a 64-bit integer holds stays exact, as text.
+pub(crate) fn parse(text: &str) -> Result<Value, String> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+        let trimmed = digits.trim_start_matches('0');
+        let sign = if text.starts_with('-') { "-" } else { "" };
+        let number = format!("{sign}{}", if trimmed.is_empty() { "0" } else { trimmed });
+        return Ok(match number.parse::<i64>() {
+            Ok(n) => json!(n),
+            Err(_) => json!(number),
+        });
+    }
+    serde_json::from_str(text).map_err(|e| format!("`{text}` is no value: {e}"))
+}
+
+/// Text that a small model copied with other spaces, quotes or case is replaced by the request's own words.
+pub(crate) fn ground(value: Value, request: &str) -> Value {
+    match value {
+        Value::String(text) => Value::String(exact_words(&text, request).unwrap_or(text)),
+        Value::Array(items) => Value::Array(items.into_iter().map(|item| ground(item, request)).collect()),
+        other => other,
+    }
+}
+
+/// Where `text` stands in `request` up to case and white space.
+fn exact_words(text: &str, request: &str) -> Option<String> {
+    if text.trim().is_empty() || request.contains(text) {
+        return None;
+    }
+    let wanted: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect();
+    let places: Vec<(usize, char)> = request
+        .char_indices()
+        .filter(|(_, c)| !c.is_whitespace())
+        .flat_map(|(at, c)| c.to_lowercase().map(move |l| (at, l)))
+        .collect();
+    let found = places.windows(wanted.len()).find(|w| w.iter().map(|(_, c)| *c).eq(wanted.iter().copied()))?;
+    let (from, last) = (found.first()?.0, found.last()?.0);
+    let end = last + request[last..].chars().next()?.len_utf8();
+    Some(request[from..end].to_owned())
+}
+
+/// Values in the types that a known capability takes, where that loses nothing: `"7"` for 7, 7 for `"7"`.
+pub(crate) fn fit(inputs: Map<String, Value>, parameters: &Value) -> Map<String, Value> {
+    inputs
+        .into_iter()
+        .map(|(name, value)| {
+            let wanted = parameters["properties"][&name]["type"].as_str().unwrap_or_default();
+            let fitted = match (wanted, &value) {
+                ("number" | "integer", Value::String(text)) => {
+                    parse(text.trim()).ok().filter(Value::is_number).unwrap_or(value)
+                }
+                ("string", Value::Number(number)) => Value::String(number.to_string()),
+                _ => value,
+            };
+            (name, fitted)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_whole_number_stays_exact() {
+        assert_eq!(parse("90"), Ok(json!(90)));
+        assert_eq!(parse("-4.5"), Ok(json!(-4.5)));
+        assert_eq!(parse("1267650600228229401496703205376"), Ok(json!("1267650600228229401496703205376")));
+        assert!(parse("ninety").is_err());
+    }
+
+    #[test]
+    fn copied_text_becomes_the_requests_own_words() {
+        let request = "Reverse:  One Two\nthree";
+        assert_eq!(ground(json!("one two three"), request), json!("One Two\nthree"));
+        assert_eq!(ground(json!("four"), request), json!("four"));
+        assert_eq!(ground(json!(["one"]), request), json!(["One"]));
+        assert_eq!(ground(json!("你好"), "把 你 好 倒过来"), json!("你 好"));
+    }
+
+    #[test]
+    fn values_are_seen_in_both_languages() {
+        assert!(holds_value("the 90th one") && holds_value("倒过来：你好") && holds_value("把「你好」倒过来"));
+        assert!(!holds_value("roll a die") && !holds_value("谢谢"));
+    }
+}

@@ -1,0 +1,172 @@
+//! Growing a capability with a model that cannot drive tools: jarvis leads, the model only writes one function body.
+//!
+//! Several candidates are written in one batch, each runs in the sandbox on the request's arguments and on variations
+//! of them, and the answer on which most agree wins: running costs a millisecond, so evidence is cheaper than trust.
+
+mod candidate;
+mod plan;
+mod prompt;
+
+pub use plan::{Plan, typescript_type};
+
+use crate::{Accepted, Draft, Forge, ForgeError, fatal_body};
+use candidate::{Candidate, best, try_candidate};
+use jarvis_dispatch::Approver;
+use jarvis_model::{Completion, Delta, ModelError, ModelHandle};
+use jarvis_protocol::{ErrorBody, Event, Example, ForgeStep, Message, Origin, Usage};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// Repairs with the exact error before forge gives up.
+pub const REPAIRS: usize = 3;
+const FIRST_SAMPLES: u8 = 2;
+const MORE_SAMPLES: u8 = 3;
+/// A function of this kind is short; a longer text is a model that has lost its way.
+const CODE_TOKENS: u32 = 700;
+
+/// What grew, and its result for the request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grown {
+    pub accepted: Accepted,
+    pub result: Value,
+}
+
+pub struct Grower<'a> {
+    pub forge: &'a Forge,
+    pub model: &'a ModelHandle,
+    /// Counts the tokens of each model call.
+    pub count: &'a mut (dyn FnMut(Usage) + Send),
+    pub emit: &'a mut (dyn FnMut(Event) + Send),
+    pub approver: &'a mut dyn Approver,
+    pub cancel: &'a CancellationToken,
+}
+
+impl Grower<'_> {
+    /// Writes, tries, repairs and registers a capability for `request`.
+    pub async fn grow(&mut self, request: &str, plan: &Plan) -> Result<Grown, ForgeError> {
+        let name = plan.name.clone();
+        self.forge.step(self.emit, ForgeStep::Gap, &name, "nothing registered fits".into(), json!({}))?;
+        self.forge.step(
+            self.emit,
+            ForgeStep::Spec,
+            &name,
+            format!("{} — {}", plan.signature(), plan.about),
+            json!({"about": plan.about, "parameters": plan.parameters()}),
+        )?;
+        let mut conversation = prompt::first(request, plan);
+        let mut last_problem = String::new();
+        for attempt in 0..=REPAIRS {
+            let candidates = self.candidates(&conversation, request, plan, attempt).await?;
+            let Some(chosen) = best(&candidates) else {
+                let (code, problem) = failed(&candidates);
+                if attempt < REPAIRS {
+                    self.forge.step(self.emit, ForgeStep::Repair, &name, problem.clone(), json!({"problem": problem}))?;
+                }
+                prompt::add_repair(&mut conversation, &code, &problem, attempt);
+                last_problem = problem;
+                continue;
+            };
+            let mut capability = plan.capability(request, self.model.id());
+            capability.examples.extend(held_out_example(plan, chosen));
+            let draft = Draft {
+                capability,
+                code: chosen.code.clone(),
+                request: Some(request.to_owned()),
+                change: "written for a request".to_owned(),
+            };
+            match self.forge.submit(draft, self.emit, self.approver, self.cancel).await {
+                Ok(accepted) => {
+                    let result = accepted.verified.first_result.clone().unwrap_or_default();
+                    return Ok(Grown { accepted, result });
+                }
+                Err(ForgeError::Problems { problems, .. }) if attempt < REPAIRS => {
+                    let problem = problems.join("; ");
+                    self.forge.step(self.emit, ForgeStep::Repair, &name, problem.clone(), json!({"problem": problem}))?;
+                    let code = chosen.code.clone();
+                    prompt::add_repair(&mut conversation, &code, &problem, attempt);
+                    last_problem = problem;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let problems = vec![format!("no version of the code passed after {REPAIRS} repairs; last: {last_problem}")];
+        self.forge.step(self.emit, ForgeStep::Rejected, &name, problems[0].clone(), json!({"reason": problems[0]}))?;
+        Err(ForgeError::Problems { step: ForgeStep::Verified, problems })
+    }
+
+    /// A first batch; a second one only where the first does not agree.
+    async fn candidates(
+        &mut self,
+        conversation: &[Message],
+        request: &str,
+        plan: &Plan,
+        attempt: usize,
+    ) -> Result<Vec<Candidate>, ForgeError> {
+        let mut tried: Vec<Candidate> = Vec::new();
+        for (round, samples) in [FIRST_SAMPLES, MORE_SAMPLES].into_iter().enumerate() {
+            let seed = u32::try_from(attempt * 10 + round).unwrap_or(0);
+            let reply = self.ask(conversation, plan, samples, seed).await?;
+            let name = &plan.name;
+            self.forge.step(self.emit, ForgeStep::Code, name, format!("{samples} candidates"), json!({"samples": samples}))?;
+            for text in std::iter::once(&reply.text).chain(&reply.alternatives) {
+                let code = prompt::code_of(text);
+                if tried.iter().any(|c| c.code == code) {
+                    tried.iter_mut().filter(|c| c.code == code).for_each(|c| c.votes += 1);
+                    continue;
+                }
+                let candidate = try_candidate(self.forge, plan, request, code, self.cancel)
+                    .await
+                    .map_err(|e| ForgeError::Fatal(fatal_body(e)))?;
+                tried.push(candidate);
+            }
+            if candidate::agree(&tried) || tried.iter().all(|c| c.problem.is_some()) {
+                break;
+            }
+        }
+        Ok(tried)
+    }
+
+    async fn ask(
+        &mut self,
+        conversation: &[Message],
+        plan: &Plan,
+        samples: u8,
+        seed: u32,
+    ) -> Result<Completion, ForgeError> {
+        let mut request = self.model.request(conversation.to_vec());
+        request.stable_prefix = prompt::STABLE;
+        request.assistant_prefix = Some(prompt::opening(plan));
+        request.stop = vec!["\n}".to_owned(), "```\n".to_owned()];
+        request.max_tokens = CODE_TOKENS;
+        request.samples = samples;
+        request.seed = Some(seed);
+        let emit = &mut *self.emit;
+        let mut on_delta = |delta: Delta| {
+            if let Delta::Status(message) = delta {
+                emit(Event::Status { message });
+            }
+        };
+        let reply = request.send(&mut on_delta, self.cancel).await.map_err(|e| ForgeError::Fatal(model_error(&e)))?;
+        (self.count)(reply.usage);
+        Ok(reply)
+    }
+}
+
+/// A call that the coder had not seen and that ran: it must go on running in every later version.
+fn held_out_example(plan: &Plan, chosen: &Candidate) -> Option<Example> {
+    let ran = chosen.results.iter().skip(1).map(Option::is_some);
+    let (args, _) = plan.held_out().into_iter().zip(ran).find(|(_, ran)| *ran)?;
+    Some(plan::example(args, Origin::Model, true))
+}
+
+fn model_error(error: &ModelError) -> ErrorBody {
+    error.body()
+}
+
+/// The code and problem that the next try is told of: the first candidate's, which was decoded greedily.
+fn failed(candidates: &[Candidate]) -> (String, String) {
+    candidates
+        .iter()
+        .find_map(|c| c.problem.as_ref().map(|p| (c.code.clone(), p.clone())))
+        .unwrap_or_else(|| (String::new(), "no code was written".to_owned()))
+}

@@ -1,0 +1,97 @@
+//! What a led model decided to build: a name, a sentence, and the request's values as named inputs. The schema comes
+//! from the values, so a definition without parameters for a request that holds values cannot arise unseen.
+
+use crate::probe::variations;
+use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Example, Origin};
+use serde_json::{Map, Value, json};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    pub name: CapabilityName,
+    pub about: String,
+    pub inputs: Map<String, Value>,
+}
+
+impl Plan {
+    pub fn args(&self) -> Value {
+        Value::Object(self.inputs.clone())
+    }
+
+    pub fn parameters(&self) -> Value {
+        let properties: Map<String, Value> =
+            self.inputs.iter().map(|(name, value)| (name.clone(), schema_of(value))).collect();
+        let required: Vec<&String> = self.inputs.keys().collect();
+        json!({"type": "object", "properties": properties, "required": required})
+    }
+
+    /// `name(a: number, b: string)`.
+    pub fn signature(&self) -> String {
+        format!("{}({})", self.name, self.typed_inputs())
+    }
+
+    pub fn typed_inputs(&self) -> String {
+        let typed: Vec<String> =
+            self.inputs.iter().map(|(name, value)| format!("{name}: {}", typescript_type(&schema_of(value)))).collect();
+        typed.join(", ")
+    }
+
+    /// The definition to register. The request's own call is the first example; a variation is held out.
+    pub(crate) fn capability(&self, request: &str, model: &str) -> Capability {
+        let mut capability = Capability::new(self.name.clone(), self.about.clone());
+        capability.parameters = self.parameters();
+        capability.triggers = vec![trigger(request)];
+        capability.created_by = CreatedBy::Model;
+        capability.model = Some(model.to_owned());
+        capability.examples = vec![example(self.args(), Origin::Request, false)];
+        capability
+    }
+
+    /// Calls that nobody wrote the code for.
+    pub(crate) fn held_out(&self) -> Vec<Value> {
+        variations(&self.args())
+    }
+}
+
+pub(crate) fn example(args: Value, origin: Origin, held_out: bool) -> Example {
+    Example { args, returns: None, matches: None, origin, held_out }
+}
+
+/// The request as a situation, cut to one line: it is what the next, similar request will be compared with.
+fn trigger(request: &str) -> String {
+    let line: String = request.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= 120 {
+        return line;
+    }
+    let head: String = line.chars().take(120).collect();
+    format!("{head}…")
+}
+
+/// `number` for whole numbers too: the next request may bring a fraction.
+pub(crate) fn schema_of(value: &Value) -> Value {
+    match value {
+        Value::Number(_) => json!({"type": "number"}),
+        Value::String(_) => json!({"type": "string"}),
+        Value::Bool(_) => json!({"type": "boolean"}),
+        Value::Array(items) => match items.first().map(schema_of) {
+            Some(first) if items.iter().all(|i| schema_of(i) == first) => json!({"type": "array", "items": first}),
+            _ => json!({"type": "array"}),
+        },
+        Value::Object(_) => json!({"type": "object"}),
+        Value::Null => json!({}),
+    }
+}
+
+/// A JSON Schema type as TypeScript writes it.
+pub fn typescript_type(schema: &Value) -> String {
+    match schema.get("type").and_then(Value::as_str) {
+        Some("number" | "integer") => "number".to_owned(),
+        Some("string") => "string".to_owned(),
+        Some("boolean") => "boolean".to_owned(),
+        Some("array") => match schema.get("items") {
+            Some(items) => format!("{}[]", typescript_type(items)),
+            None => "any[]".to_owned(),
+        },
+        Some("object") => "Record<string, any>".to_owned(),
+        _ => "any".to_owned(),
+    }
+}

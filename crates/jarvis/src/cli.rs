@@ -1,0 +1,257 @@
+//! Arguments: raw first, then one command. A first word that is no command begins a question.
+
+use crate::commands::{self, Command};
+use crate::error::{self, Outcome};
+use crate::term;
+use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
+use jarvis_agent::Mode;
+use jarvis_policy::Approval;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  jarvis \"What is the 90th Fibonacci number?\"
+  jarvis                                  a conversation
+  echo \"a long text\" | jarvis -           the question from stdin
+  jarvis --json \"…\"                       one JSON event a line
+  jarvis --model ollama/qwen2.5:7b \"…\"    another model
+  jarvis cap list                         what it has learned";
+
+/// An agent that grows its own tools: it looks for a capability, writes and proves one where none fits, and keeps it.
+#[derive(Debug, Parser)]
+#[command(name = "jarvis", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// The question; all words are joined. `-` reads it from stdin.
+    #[arg(value_name = "QUESTION")]
+    pub question: Vec<String>,
+}
+
+/// A question and its flags, without subcommands: its words may be anything.
+#[derive(Debug, Parser)]
+#[command(name = "jarvis", version, after_help = EXAMPLES)]
+struct Question {
+    #[command(flatten)]
+    common: Common,
+    #[arg(value_name = "QUESTION")]
+    question: Vec<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct Common {
+    /// Output for scripts: JSON on stdout.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Nothing on stderr but errors.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// The model that answers: local, local/NAME, local//path/to.gguf, openai/…, anthropic/…, ollama/…, or one of your own.
+    #[arg(long, global = true, value_name = "PROVIDER/MODEL")]
+    pub model: Option<String>,
+    /// How the model is led: auto, native (it drives tools) or staged (jarvis leads step by step).
+    #[arg(long, global = true, value_name = "MODE")]
+    pub mode: Option<ModeArg>,
+    /// What to do with grants (network, files, secrets) nobody has approved yet.
+    #[arg(long, global = true, value_name = "WHAT")]
+    pub approve: Option<ApproveArg>,
+    /// Allow this host for this run; may be given more than once.
+    #[arg(long, global = true, value_name = "HOST", action = ArgAction::Append)]
+    pub allow_net: Vec<String>,
+    /// The folder that relative paths of grants are meant in; the current one by default.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+    /// Stop a turn after this many replies with tool calls.
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_turns: Option<u32>,
+    /// Stop a turn that has cost this many US dollars.
+    #[arg(long, global = true, value_name = "USD", value_parser = dollars)]
+    pub max_cost: Option<f64>,
+    /// Record every model call into this file.
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "replay")]
+    pub record: Option<PathBuf>,
+    /// Answer model calls from a recorded file.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub replay: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ModeArg {
+    Auto,
+    Native,
+    Staged,
+}
+
+impl From<ModeArg> for Mode {
+    fn from(mode: ModeArg) -> Self {
+        match mode {
+            ModeArg::Auto => Mode::Auto,
+            ModeArg::Native => Mode::Native,
+            ModeArg::Staged => Mode::Staged,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ApproveArg {
+    Ask,
+    Auto,
+    Deny,
+}
+
+impl From<ApproveArg> for Approval {
+    fn from(approve: ApproveArg) -> Self {
+        match approve {
+            ApproveArg::Ask => Approval::Ask,
+            ApproveArg::Auto => Approval::Auto,
+            ApproveArg::Deny => Approval::Deny,
+        }
+    }
+}
+
+fn dollars(raw: &str) -> Result<f64, String> {
+    match raw.parse::<f64>() {
+        Ok(cost) if cost.is_finite() && cost > 0.0 => Ok(cost),
+        _ => Err("an amount of US dollars above 0, such as 0.50".to_owned()),
+    }
+}
+
+pub fn main() -> ExitCode {
+    // A panic is a bug: told in one line, with the exit code that says so.
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(|l| format!("{}:{}", l.file(), l.line())).unwrap_or_default();
+        let message = panic.payload_as_str().unwrap_or("no message");
+        term::note(format!("error: {message} ({place})\n this is a bug in jarvis; please report it with what you did"));
+    }));
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let cli = match parse(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to stdout and are no failure.
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            return match error.print() {
+                Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::from(3),
+                _ => ExitCode::from(code),
+            };
+        }
+    };
+    let json = cli.common.json;
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(cli))) {
+        Ok(outcome) => error::finish(outcome, json),
+        Err(_) => ExitCode::from(255),
+    }
+}
+
+fn run(mut cli: Cli) -> Outcome {
+    let common = &mut cli.common;
+    if let Some(folder) = common.workspace.as_ref().filter(|folder| !folder.is_dir()) {
+        return Err(error::usage(
+            format!("--workspace {}: no such folder", folder.display()),
+            "name a folder that exists",
+        ));
+    }
+    // The workspace becomes the current folder later; what was typed is meant from here.
+    for file in [&mut common.record, &mut common.replay].into_iter().flatten() {
+        *file = std::path::absolute(&*file).map_err(|e| error::unreadable(file, &e))?;
+    }
+    match cli.command {
+        Some(command) => commands::run(command, &cli.common),
+        None => commands::ask::run(cli.question, &cli.common),
+    }
+}
+
+/// Decides by the first word that is no flag whether this is a command or a question.
+fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let command = Cli::command();
+    let rest = args.get(1..).unwrap_or_default();
+    // `help` and `help COMMAND` are what they look like; "help me …" is a question.
+    if rest.first().is_some_and(|word| word == "help")
+        && rest.get(1).is_none_or(|word| command.find_subcommand(word).is_some())
+    {
+        let asked = args.iter().take(1).chain(&rest[1..]).cloned().chain([OsString::from("--help")]);
+        return Cli::try_parse_from(asked);
+    }
+    if let Some(first) = first_word(&command, rest)
+        && command.find_subcommand(first).is_none()
+    {
+        let Question { common, question } = Question::try_parse_from(args)?;
+        return Ok(Cli { common, command: None, question });
+    }
+    Cli::try_parse_from(args)
+}
+
+/// The first argument that is neither a flag nor a flag's value; after `--` nothing is a command.
+fn first_word<'a>(command: &clap::Command, args: &'a [OsString]) -> Option<&'a OsStr> {
+    let takes_value = |flag: &str| {
+        command.get_arguments().any(|arg| {
+            arg.get_action().takes_values() && flag.strip_prefix("--").is_some_and(|long| arg.get_long() == Some(long))
+        })
+    };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let text = arg.to_string_lossy();
+        if text == "--" {
+            return args.next().map(|_| OsStr::new("--"));
+        }
+        if text == "-" || !text.starts_with('-') {
+            return Some(arg);
+        }
+        if takes_value(&text) {
+            args.next();
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Cli {
+        parse(std::iter::once("jarvis").chain(args.iter().copied()).map(OsString::from).collect()).unwrap()
+    }
+
+    #[test]
+    fn the_definition_of_the_arguments_is_sound() {
+        Cli::command().debug_assert();
+        Question::command().debug_assert();
+    }
+
+    #[test]
+    fn a_first_word_that_is_a_command_is_the_command_wherever_flags_stand() {
+        assert!(parsed(&["cap", "list"]).command.is_some());
+        assert!(parsed(&["--model", "openai/x", "--json", "cap", "list"]).command.is_some());
+        assert!(parsed(&["cap", "list", "--json"]).common.json);
+    }
+
+    #[test]
+    fn any_other_first_word_begins_a_question_whatever_follows() {
+        let cli = parsed(&["what", "is", "cap", "list", "--json"]);
+        assert!(cli.command.is_none() && cli.common.json);
+        assert_eq!(cli.question, ["what", "is", "cap", "list"]);
+        // A flag's value is no command.
+        assert_eq!(parsed(&["--model", "model", "why?"]).question, ["why?"]);
+        assert_eq!(parsed(&["--", "cap", "--json"]).question, ["cap", "--json"]);
+        assert_eq!(parsed(&["-"]).question, ["-"]);
+        assert_eq!(parsed(&["model is what?"]).question, ["model is what?"]);
+    }
+
+    #[test]
+    fn help_is_help_and_help_me_is_a_question() {
+        let args = |words: &[&str]| parse(words.iter().map(OsString::from).collect());
+        let asked = |words| args(words).unwrap_err().kind();
+        assert_eq!(asked(&["jarvis", "help"]), clap::error::ErrorKind::DisplayHelp);
+        assert_eq!(asked(&["jarvis", "help", "cap", "run"]), clap::error::ErrorKind::DisplayHelp);
+        assert_eq!(parsed(&["help", "me", "count"]).question, ["help", "me", "count"]);
+    }
+
+    #[test]
+    fn without_words_there_is_neither() {
+        let cli = parsed(&["--quiet"]);
+        assert!(cli.command.is_none() && cli.question.is_empty());
+    }
+}

@@ -1,0 +1,38 @@
+//! `jarvis bench`.
+
+use crate::cli::Common;
+use crate::error::Outcome;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// Self-extension tasks: each in a fresh process and home, reuse cases in the home of their task.
+    #[command(
+        after_help = "Examples:\n  jarvis bench selfext --tasks tasks.json\n  jarvis bench selfext --tasks tasks.json --only fib --json\n\n\
+The file: {\"tasks\": [{\"id\", \"request\", \"answer\": REGEX}], \"reuse\": [the same], \"small_talk\": [TEXT]}"
+    )]
+    Selfext(Selfext),
+}
+
+#[derive(Debug, Args)]
+pub struct Selfext {
+    /// The task file (JSON).
+    #[arg(long, value_name = "FILE")]
+    pub tasks: PathBuf,
+    /// Only the tasks of this id; may be given more than once.
+    #[arg(long, value_name = "ID")]
+    pub only: Vec<String>,
+    /// Seconds after which a task is killed and counts as wrong.
+    #[arg(long, value_name = "S", default_value_t = 300)]
+    pub timeout: u64,
+    /// Keep the homes of the tasks in this folder, to look at afterwards.
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+}
+
+pub fn run(args: &Bench, common: &Common) -> Outcome {
+    match args {
+        Bench::Selfext(args) => super::selfext::run(args, common),
+    }
+}

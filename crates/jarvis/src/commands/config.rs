@@ -1,0 +1,100 @@
+//! `jarvis config`.
+
+use crate::cli::Common;
+use crate::config::{self, KEYS};
+use crate::error::{Outcome, failed, usage};
+use crate::home::Home;
+use crate::term;
+use clap::Subcommand;
+use jarvis_protocol::ErrorKind;
+use serde_json::{Value, json};
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = keys_help())]
+pub enum Config {
+    /// Prints the settings in force (defaults, file, environment), or one of them.
+    Get { key: Option<String> },
+    /// Sets a key; comments in the file stay, and nothing is written that is not right.
+    Set { key: String, value: String },
+    /// Prints where config.toml is.
+    Path,
+    /// Opens config.toml in $VISUAL or $EDITOR; a result that is not right is not taken over.
+    Edit,
+}
+
+fn keys_help() -> String {
+    let mut help = "Examples:\n  jarvis config set model ollama/qwen2.5:7b\n  jarvis config set sandbox.network closed\n  \
+                    jarvis config set providers.mine.base_url http://127.0.0.1:8000/v1\n\nKeys (and the environment variable that \
+                    goes before the file):\n"
+        .to_owned();
+    for key in KEYS {
+        help += &format!("  {:<22} {:<24} {}\n", key.path, key.env, key.about);
+    }
+    help + "  providers.NAME.{base_url, api_key_env, wire, model, context_tokens, mode, headers, idle_timeout_s, retries}\n  \
+            prices.\"PROVIDER/MODEL\".{input, output}      US dollars per million tokens\n  \
+            models.NAME.{file, bytes, sha256, sources}   model files of your own for local/NAME"
+}
+
+pub fn run(args: Config, common: &Common) -> Outcome {
+    let home = Home::find()?;
+    match args {
+        Config::Path => term::line(home.config().display()),
+        Config::Get { key } => get(&home, key.as_deref(), common.json),
+        Config::Set { key, value } => {
+            let written = config::set(&home, &key, &value)?;
+            if common.json {
+                return term::json(&json!({"key": key, "value": written}));
+            }
+            if !common.quiet {
+                term::note(format!("{key} = {written}"));
+            }
+            if let Some(known) =
+                KEYS.iter().find(|k| k.path == key && std::env::var_os(k.env).is_some_and(|v| !v.is_empty()))
+            {
+                term::note(format!("note: {} is set and goes before the file", known.env));
+            }
+            Ok(())
+        }
+        Config::Edit => {
+            let editor =
+                ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.trim().is_empty()));
+            let editor = editor.ok_or_else(|| usage("no editor is set", "set EDITOR, for example EDITOR=nano"))?;
+            let changed = config::edit(&home, &editor)?;
+            term::note(if changed { "config.toml is changed" } else { "nothing was changed" });
+            Ok(())
+        }
+    }
+}
+
+fn get(home: &Home, key: Option<&str>, json: bool) -> Outcome {
+    let settings = config::load(home)?;
+    let whole = serde_json::to_value(&settings).map_err(|e| failed(ErrorKind::Internal, e.to_string()))?;
+    let value = match key {
+        None => whole,
+        Some(key) => lookup(&whole, key).cloned().ok_or_else(|| {
+            let known = KEYS.iter().any(|k| k.path == key);
+            let what = if known { format!("`{key}` is not set") } else { format!("`{key}` is not a key that is set") };
+            usage(what, "`jarvis config get` prints what there is, `jarvis config --help` explains the keys")
+        })?,
+    };
+    if json {
+        return term::json(&value);
+    }
+    match &value {
+        Value::Object(_) => {
+            let toml = toml::to_string(&value).map_err(|e| failed(ErrorKind::Internal, e.to_string()))?;
+            term::text(toml)
+        }
+        Value::String(text) => term::line(text),
+        other => term::line(other),
+    }
+}
+
+fn lookup<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    let Some(object) = value.as_object() else { return None };
+    if let Some(found) = object.get(key.trim_matches('"')) {
+        return Some(found);
+    }
+    let (head, rest) = key.split_once('.')?;
+    lookup(object.get(head)?, rest)
+}

@@ -1,0 +1,182 @@
+//! `jarvis doctor`: what works here, tried for real.
+
+use crate::cli::Common;
+use crate::config;
+use crate::error::{Failure, Outcome};
+use crate::home::Home;
+use crate::model::{self, What};
+use crate::{run, term};
+use clap::Args;
+use jarvis_audit::AuditLog;
+use jarvis_model::fetch::{self, Presence};
+use serde::Serialize;
+use std::path::Path;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  jarvis doctor --json\n\nExit code 1 when something is missing without which jarvis does not work."
+)]
+pub struct Doctor {}
+
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: String,
+    ok: bool,
+    /// Without it jarvis does not work.
+    essential: bool,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+/// Below this a registration or a state of the model may not find room.
+const LOW_BYTES: u64 = 500 << 20;
+
+pub fn run(_: &Doctor, common: &Common) -> Outcome {
+    let home = Home::find()?;
+    let mut findings = Vec::new();
+    model_found(&home, common, &mut findings);
+    sandbox(&mut findings);
+    findings.push(registry(&home));
+    findings.push(audit(&home));
+    findings.push(disk(home.root()));
+    let broken = findings.iter().any(|f| f.essential && !f.ok);
+    if common.json {
+        term::json(
+            &serde_json::json!({"ok": !broken, "home": home.root(), "models": home.models(), "findings": findings}),
+        )?;
+    } else {
+        show(&home, &findings)?;
+    }
+    if broken { Err(Failure::Told(1)) } else { Ok(()) }
+}
+
+fn show(home: &Home, findings: &[Finding]) -> Outcome {
+    let style = term::stdout_style();
+    term::line(format!("home {}", home.root().display()))?;
+    for finding in findings {
+        let mark = match (finding.ok, finding.essential) {
+            (true, _) => style.green("ok     "),
+            (false, true) => style.red("MISSING"),
+            (false, false) => style.bold("weaker "),
+        };
+        term::line(format!("{mark} {:<24} {}", finding.what, finding.detail))?;
+        if let Some(fix) = finding.fix.as_ref().filter(|_| !finding.ok) {
+            term::line(format!("        {:<24} fix: {fix}", ""))?;
+        }
+    }
+    Ok(())
+}
+
+fn finding(what: &str, essential: bool, result: Result<String, (String, Option<String>)>) -> Finding {
+    let ok = result.is_ok();
+    let (detail, fix) = match result {
+        Ok(detail) => (detail, None),
+        Err((problem, fix)) => (problem, fix),
+    };
+    Finding { what: what.to_owned(), ok, essential, detail, fix }
+}
+
+fn words(failure: Failure) -> (String, Option<String>) {
+    match failure {
+        Failure::Body(body) => (body.message, body.hint),
+        Failure::BrokenPipe | Failure::Told(_) => (String::new(), None),
+    }
+}
+
+fn model_found(home: &Home, common: &Common, findings: &mut Vec<Finding>) {
+    let settings = match config::load(home) {
+        Ok(settings) => settings,
+        Err(failure) => return findings.push(finding("config", true, Err(words(failure)))),
+    };
+    let file =
+        if home.config().exists() { home.config().display().to_string() } else { "defaults (no file)".to_owned() };
+    findings.push(finding("config", true, Ok(file)));
+    let choice = match model::choose(&settings, common.model.as_deref()) {
+        Ok(choice) => choice,
+        Err(failure) => return findings.push(finding("model", true, Err(words(failure)))),
+    };
+    let chosen = format!("{} ({})", choice.id, choice.why);
+    let state = match &choice.what {
+        What::Remote { endpoint, .. } => Ok(format!("{chosen} at {}", endpoint.base_url)),
+        What::File(path) => Ok(format!("{chosen}: {}", path.display())),
+        What::Known(file) => match fetch::presence(file, home.models()) {
+            Presence::Checked => Ok(format!("{chosen}: here, digest ok")),
+            Presence::Unchecked => Ok(format!("{chosen}: here, its digest is compared at first use")),
+            Presence::Missing | Presence::Partial { .. } => Err((
+                format!("{chosen}: not fetched yet ({})", fetch::size(file.bytes)),
+                Some("jarvis model pull (or just ask something)".to_owned()),
+            )),
+            Presence::WrongSize { bytes } => Err((
+                format!("{chosen}: damaged, {bytes} bytes instead of {}", file.bytes),
+                Some("jarvis model pull".to_owned()),
+            )),
+        },
+    };
+    // A model that is still to be fetched is no defect: the first question fetches it.
+    let essential =
+        !matches!(&choice.what, What::Known(file) if fetch::presence(file, home.models()) == Presence::Missing);
+    findings.push(finding("model", essential, state));
+}
+
+/// Namespaces and Landlock stand in for each other; every other layer must be in force.
+fn sandbox(findings: &mut Vec<Finding>) {
+    let layers = jarvis_sandbox::probe();
+    let replaceable = |name: &str| matches!(name, "namespaces" | "landlock");
+    let one_of_them = layers.iter().any(|layer| replaceable(&layer.name) && layer.in_force);
+    findings.extend(layers.into_iter().map(|layer| Finding {
+        essential: !(one_of_them && replaceable(&layer.name)),
+        what: format!("sandbox: {}", layer.name),
+        ok: layer.in_force,
+        detail: layer.detail,
+        fix: layer.fix,
+    }));
+}
+
+fn registry(home: &Home) -> Finding {
+    let state = run::registry(home).and_then(|registry| Ok(registry.list()?));
+    let result = match state {
+        Ok(listing) if listing.damaged.is_empty() => Ok(format!("{} capabilities", listing.capabilities.len())),
+        Ok(listing) => {
+            let damaged: Vec<String> = listing.damaged.iter().map(|d| format!("{} ({})", d.entry, d.problem)).collect();
+            Err((
+                format!("{} capabilities, and damaged entries: {}", listing.capabilities.len(), damaged.join("; ")),
+                Some(format!("correct index.json in {}", home.capabilities().display())),
+            ))
+        }
+        Err(failure) => Err(words(failure)),
+    };
+    finding("registry", true, result)
+}
+
+fn audit(home: &Home) -> Finding {
+    let result = match AuditLog::open(home.audit()).verify() {
+        Ok(verify) if verify.problems.is_empty() => Ok(format!("{} records, unbroken", verify.records)),
+        Ok(verify) => Err((
+            format!("{} problems in {} records", verify.problems.len(), verify.records),
+            Some("jarvis audit verify".to_owned()),
+        )),
+        Err(error) => Err(words(error.into())),
+    };
+    finding("audit", true, result)
+}
+
+fn disk(root: &Path) -> Finding {
+    // The home may not be there yet: the nearest folder above it is on the same disk.
+    let Some(there) = root.ancestors().find(|folder| folder.exists()) else {
+        return finding("disk", true, Err((format!("{} is nowhere", root.display()), None)));
+    };
+    let result = match rustix::fs::statvfs(there) {
+        Ok(stat) => {
+            let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+            let text = format!("{} free", fetch::size(free));
+            if free >= LOW_BYTES {
+                Ok(text)
+            } else {
+                Err((text, Some("free some space, or move the home with JARVIS_HOME".to_owned())))
+            }
+        }
+        Err(e) => Err((format!("{}: {e}", there.display()), None)),
+    };
+    finding("disk", true, result)
+}

@@ -1,0 +1,54 @@
+//! One file per command.
+
+pub mod ask;
+mod audit;
+mod bench;
+mod cap;
+mod chat;
+mod completions;
+mod config;
+mod doctor;
+mod model;
+mod selfext;
+
+use crate::cli::Common;
+use crate::error::Outcome;
+use clap::Subcommand;
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// A conversation; also what `jarvis` alone is on a terminal.
+    Chat(chat::Chat),
+    /// Capabilities: what jarvis has learned to do.
+    #[command(subcommand)]
+    Cap(cap::Cap),
+    /// Models: which there are, fetching, testing, choosing.
+    #[command(subcommand)]
+    Model(model::Model),
+    /// Settings.
+    #[command(subcommand)]
+    Config(config::Config),
+    /// The record of what was meant to be done and what came of it.
+    #[command(subcommand)]
+    Audit(audit::Audit),
+    /// Says what works here, and how to mend what does not.
+    Doctor(doctor::Doctor),
+    /// Measurements.
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    /// Completions for a shell.
+    Completions(completions::Completions),
+}
+
+pub fn run(command: Command, common: &Common) -> Outcome {
+    match command {
+        Command::Chat(args) => chat::run(&args, common),
+        Command::Cap(args) => cap::run(args, common),
+        Command::Model(args) => model::run(args, common),
+        Command::Config(args) => config::run(args, common),
+        Command::Audit(args) => audit::run(&args, common),
+        Command::Doctor(args) => doctor::run(&args, common),
+        Command::Bench(args) => bench::run(&args, common),
+        Command::Completions(args) => completions::run(&args),
+    }
+}

@@ -1,0 +1,207 @@
+//! What config.toml may hold. An unknown key is an error: a misspelt one would be ignored in silence.
+
+use jarvis_agent::{Mode, Price, TurnLimits};
+use jarvis_model::fetch::{ModelFile, known_models};
+use jarvis_policy::{Approval, NetworkRule};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The public model hub; `HF_ENDPOINT` is what its own tools call a mirror of it.
+const HUB: &str = "https://huggingface.co";
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub mode: Mode,
+    pub approve: Approval,
+    pub hub: String,
+    pub sandbox: Sandbox,
+    pub limits: Limits,
+    pub local: Local,
+    pub providers: BTreeMap<String, Provider>,
+    /// US dollars per million tokens, by `provider/model`.
+    pub prices: BTreeMap<String, Price>,
+    /// Model files beside the built-in ones, for `local/NAME`.
+    pub models: Models,
+}
+
+pub type Models = BTreeMap<String, ModelFile>;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sandbox {
+    pub network: NetworkRule,
+    pub pool: usize,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    pub max_turns: u32,
+    pub max_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
+    pub max_time_s: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Local {
+    pub context_tokens: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_layers: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WireName {
+    Openai,
+    Anthropic,
+}
+
+/// `[providers.NAME]`. For a built-in name only what differs.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Provider {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// Name of the environment variable that holds the key; empty for a server without keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wire: Option<WireName>,
+    /// Used where only the provider is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// Seconds without a byte after which the server counts as hung.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_s: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            model: None,
+            mode: Mode::Auto,
+            approve: Approval::Ask,
+            hub: HUB.to_owned(),
+            sandbox: Sandbox::default(),
+            limits: Limits::default(),
+            local: Local::default(),
+            providers: BTreeMap::new(),
+            prices: BTreeMap::new(),
+            models: Models::new(),
+        }
+    }
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self { network: NetworkRule::Ask, pool: 2 }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let standard = TurnLimits::STANDARD;
+        Self {
+            max_turns: standard.max_rounds,
+            max_tokens: standard.max_tokens,
+            max_cost_usd: standard.max_cost_usd,
+            max_time_s: standard.max_time.as_secs(),
+        }
+    }
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self { context_tokens: 8192, threads: None, gpu_layers: None }
+    }
+}
+
+impl Limits {
+    pub fn turn(&self) -> TurnLimits {
+        TurnLimits {
+            max_rounds: self.max_turns,
+            max_tokens: self.max_tokens,
+            max_cost_usd: self.max_cost_usd,
+            max_time: Duration::from_secs(self.max_time_s),
+        }
+    }
+}
+
+impl Settings {
+    /// What a type cannot say.
+    pub fn check(&self) -> Result<(), String> {
+        let positive = [
+            ("limits.max_turns", u64::from(self.limits.max_turns)),
+            ("limits.max_tokens", self.limits.max_tokens),
+            ("limits.max_time_s", self.limits.max_time_s),
+        ];
+        if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
+            return Err(format!("{key} must be at least 1"));
+        }
+        if self.limits.max_cost_usd.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
+            return Err("limits.max_cost_usd must be more than 0".to_owned());
+        }
+        if self.local.context_tokens < 512 {
+            return Err("local.context_tokens must be at least 512".to_owned());
+        }
+        if self.local.threads == Some(0) {
+            return Err("local.threads must be at least 1".to_owned());
+        }
+        is_http(&self.hub).then_some(()).ok_or_else(|| format!("hub = \"{}\" is no http(s) address", self.hub))?;
+        for (name, provider) in &self.providers {
+            if !is_name(name) || name == "local" {
+                return Err(format!(
+                    "[providers.{name}]: a provider's name is letters, digits, `-`, `_`, `.`, and not `local`"
+                ));
+            }
+            if let Some(url) = provider.base_url.as_ref().filter(|url| !is_http(url)) {
+                return Err(format!("providers.{name}.base_url = \"{url}\" is no http(s) address"));
+            }
+        }
+        for (name, model) in &self.models {
+            let digest_is_hex = model.sha256.len() == 64
+                && model.sha256.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+            if !is_name(name) || !is_name(&model.file) {
+                return Err(format!("[models.{name}]: name and file are plain names without a path"));
+            }
+            if !digest_is_hex || model.bytes == 0 || model.sources.is_empty() {
+                return Err(format!("[models.{name}] needs bytes, a sha256 of 64 lower-case hex digits, and sources"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Built-in model files and those of the config, which win under the same name.
+    pub fn model_files(&self) -> Vec<ModelFile> {
+        let mut files = known_models();
+        files.retain(|file| !self.models.contains_key(&file.name));
+        files.extend(self.models.iter().map(|(name, file)| ModelFile { name: name.clone(), ..file.clone() }));
+        files
+    }
+}
+
+fn is_http(url: &str) -> bool {
+    url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).is_some_and(|rest| !rest.is_empty())
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('.')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}

@@ -1,0 +1,59 @@
+//! The catalogue of settings: help, environment and checks all come from here.
+
+use toml::{Table, Value};
+
+pub struct Key {
+    pub path: &'static str,
+    pub env: &'static str,
+    pub about: &'static str,
+}
+
+const fn key(path: &'static str, env: &'static str, about: &'static str) -> Key {
+    Key { path, env, about }
+}
+
+pub const KEYS: &[Key] = &[
+    key(
+        "model",
+        "JARVIS_MODEL",
+        "provider/model that answers, e.g. \"anthropic/claude-sonnet-4-5\" or \"local//path/to.gguf\"",
+    ),
+    key("mode", "JARVIS_MODE", "auto, native (the model drives tools) or staged (jarvis leads step by step)"),
+    key("approve", "JARVIS_APPROVE", "what to do with grants nobody approved yet: ask, auto or deny"),
+    key("hub", "HF_ENDPOINT", "base address of the model hub"),
+    key("sandbox.network", "JARVIS_SANDBOX_NETWORK", "ask, open or closed"),
+    key("sandbox.pool", "JARVIS_SANDBOX_POOL", "sandbox workers kept warm"),
+    key("limits.max_turns", "JARVIS_MAX_TURNS", "model replies with tool calls in one turn"),
+    key("limits.max_tokens", "JARVIS_MAX_TOKENS", "tokens in and out in one turn"),
+    key("limits.max_cost_usd", "JARVIS_MAX_COST", "US dollars in one turn; needs a [prices] entry"),
+    key("limits.max_time_s", "JARVIS_MAX_TIME", "seconds of one turn"),
+    key("local.context_tokens", "JARVIS_LOCAL_CONTEXT", "context of the embedded model, in tokens"),
+    key("local.threads", "JARVIS_LOCAL_THREADS", "threads of the embedded model"),
+    key("local.gpu_layers", "JARVIS_LOCAL_GPU_LAYERS", "layers on the GPU, where one is compiled in"),
+];
+
+/// What a person types: a number, true, an array or a quoted string as TOML has it; anything else is a plain string.
+pub fn value_of(raw: &str) -> Value {
+    match toml::from_str::<Table>(&format!("value = {raw}")) {
+        Ok(mut table) if table.len() == 1 => table.remove("value").unwrap_or_else(|| Value::String(raw.to_owned())),
+        _ => Value::String(raw.to_owned()),
+    }
+}
+
+/// Puts `value` at a dotted path. A part that is no table is replaced: the check that follows tells what is wrong.
+pub fn insert(table: &mut Table, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => {
+            table.insert(path.to_owned(), value);
+        }
+        Some((head, rest)) => {
+            let inner = table.entry(head).or_insert_with(|| Value::Table(Table::new()));
+            if !inner.is_table() {
+                *inner = Value::Table(Table::new());
+            }
+            if let Value::Table(inner) = inner {
+                insert(inner, rest, value);
+            }
+        }
+    }
+}

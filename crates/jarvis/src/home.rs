@@ -1,0 +1,63 @@
+//! Where things live: `$JARVIS_HOME` or `~/.jarvis`.
+
+use crate::error::{Outcome, config};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone)]
+pub struct Home {
+    root: PathBuf,
+    models: PathBuf,
+}
+
+impl Home {
+    /// Looks at the environment only; nothing is made on disk.
+    pub fn find() -> Outcome<Home> {
+        let root = match (variable("JARVIS_HOME"), variable("HOME")) {
+            (Some(root), _) => root,
+            (None, Some(home)) => home.join(".jarvis"),
+            (None, None) => {
+                return Err(config(
+                    "there is no home folder: neither JARVIS_HOME nor HOME is set",
+                    "set JARVIS_HOME=/some/folder",
+                ));
+            }
+        };
+        let root = std::path::absolute(&root)
+            .map_err(|e| config(format!("{}: {e}", root.display()), "set JARVIS_HOME to a folder that exists"))?;
+        let models = variable("JARVIS_MODELS").unwrap_or_else(|| root.join("models"));
+        Ok(Home { root, models })
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn config(&self) -> PathBuf {
+        self.root.join("config.toml")
+    }
+
+    pub fn capabilities(&self) -> PathBuf {
+        self.root.join("capabilities")
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.root.join("jarvis.db")
+    }
+
+    pub fn audit(&self) -> PathBuf {
+        self.root.join("audit")
+    }
+
+    pub fn chat_history(&self) -> PathBuf {
+        self.root.join("chat_history.txt")
+    }
+
+    /// Model files and the saved states beside them; `$JARVIS_MODELS` shares them between homes.
+    pub fn models(&self) -> &Path {
+        &self.models
+    }
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}

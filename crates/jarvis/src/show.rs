@@ -1,0 +1,151 @@
+//! Events for a person: the answer on stdout, everything else on stderr.
+
+use crate::error::{Failure, Outcome};
+use crate::term::{self, Style};
+use jarvis_protocol::{Event, ForgeStep, StopReason};
+use serde_json::Value;
+use std::io::IsTerminal;
+
+/// How many columns a value takes in a status line.
+const VALUE_COLUMNS: usize = 100;
+
+pub struct Show {
+    json: bool,
+    quiet: bool,
+    /// Text appears as it comes only where a person watches; a pipe gets the answer alone, once.
+    live: bool,
+    style: Style,
+    /// What has been shown of the text since the last tool call.
+    shown: String,
+    broken: Option<Failure>,
+}
+
+impl Show {
+    pub fn new(json: bool, quiet: bool) -> Self {
+        Self {
+            json,
+            quiet,
+            live: !json && std::io::stdout().is_terminal(),
+            style: term::stderr_style(),
+            shown: String::new(),
+            broken: None,
+        }
+    }
+
+    /// An output that broke is remembered and told by `finish`; a turn is not stopped by it in mid-write.
+    pub fn event(&mut self, event: &Event) {
+        let written = if self.json { term::json(event) } else { self.for_people(event) };
+        if let Err(failure) = written {
+            self.broken.get_or_insert(failure);
+        }
+    }
+
+    pub fn finish(self) -> Outcome {
+        self.broken.map_or(Ok(()), Err)
+    }
+
+    fn for_people(&mut self, event: &Event) -> Outcome {
+        match event {
+            Event::TextDelta { text } => {
+                if self.live {
+                    term::text(text)?;
+                    self.shown.push_str(text);
+                }
+            }
+            Event::TurnCompleted { answer, stop_reason, .. } => {
+                if self.live && !self.shown.trim().is_empty() && self.shown.trim() == answer.trim() {
+                    term::text("\n")?;
+                } else if !answer.is_empty() {
+                    self.break_line()?;
+                    term::line(answer)?;
+                }
+                self.shown.clear();
+                if let Some(note) = stopped(*stop_reason) {
+                    self.break_line()?;
+                    self.note(note);
+                }
+            }
+            Event::Status { message } => self.note(message),
+            Event::ToolStarted { call } => {
+                self.break_line()?;
+                let args = term::cut(&call.args.to_string(), VALUE_COLUMNS);
+                self.note(&format!("→ {} {args}", call.name));
+            }
+            Event::ToolCompleted { name, ok, content, duration_ms, .. } => {
+                let mark = if *ok { self.style.green("✓") } else { self.style.red("✗") };
+                let value = term::cut(&plain(content), VALUE_COLUMNS);
+                self.line(&format!("{mark} {name} {}", self.style.dim(&format!("({duration_ms:.1} ms) {value}"))));
+            }
+            Event::Forge { step, capability, detail } => {
+                self.break_line()?;
+                let name = capability.as_deref().unwrap_or_default();
+                self.line(&format!(
+                    "{} {}",
+                    self.style.cyan(&format!("⚒ {:<10}", step_name(*step))),
+                    self.style.dim(&format!("{name}: {}", term::cut(detail, 160)))
+                ));
+            }
+            Event::Notice { message } => self.line(&format!("{} {message}", self.style.bold("note:"))),
+            // Failures are told by whoever runs the turn; questions by the approver; reasoning is for --json.
+            Event::TurnStarted { .. }
+            | Event::ReasoningDelta { .. }
+            | Event::ApprovalRequested { .. }
+            | Event::TurnFailed { .. } => self.break_line()?,
+        }
+        Ok(())
+    }
+
+    /// Ends a line of streamed text before something else is written.
+    fn break_line(&mut self) -> Outcome {
+        if !std::mem::take(&mut self.shown).is_empty() {
+            term::text("\n")?;
+        }
+        Ok(())
+    }
+
+    fn note(&self, text: &str) {
+        self.line(&self.style.dim(text));
+    }
+
+    fn line(&self, text: &str) {
+        if !self.quiet {
+            term::note(text);
+        }
+    }
+}
+
+fn step_name(step: ForgeStep) -> &'static str {
+    match step {
+        ForgeStep::Gap => "gap",
+        ForgeStep::Spec => "spec",
+        ForgeStep::Code => "code",
+        ForgeStep::Checked => "checked",
+        ForgeStep::Verified => "verified",
+        ForgeStep::Approved => "approved",
+        ForgeStep::Registered => "registered",
+        ForgeStep::Repair => "repair",
+        ForgeStep::Reused => "reused",
+        ForgeStep::Rejected => "rejected",
+    }
+}
+
+fn stopped(reason: StopReason) -> Option<&'static str> {
+    match reason {
+        StopReason::EndTurn => None,
+        StopReason::MaxRounds => Some("stopped: the limit of rounds is reached (--max-turns)"),
+        StopReason::MaxTokens => Some("stopped: the limit of tokens is reached (limits.max_tokens)"),
+        StopReason::MaxCost => Some("stopped: the limit of cost is reached (--max-cost)"),
+        StopReason::MaxTime => Some("stopped: the limit of time is reached (limits.max_time_s)"),
+        StopReason::Cancelled => Some("cancelled"),
+        StopReason::RepeatedFailure => Some("stopped: the same call failed three times"),
+        StopReason::Refused => Some("the model refused"),
+    }
+}
+
+/// A string as its text, anything else as JSON.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

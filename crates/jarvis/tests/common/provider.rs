@@ -1,0 +1,117 @@
+//! A chat completions server that answers from a script and keeps what it was asked.
+
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub enum Reply {
+    Text(&'static str),
+    Call(&'static str, Value),
+    /// A status with a body.
+    Status(&'static str, &'static str),
+    /// The beginning of a stream, then the connection is closed.
+    Dies,
+    /// Headers, then nothing.
+    Hangs,
+    /// 200 and a page.
+    Garbage,
+}
+
+pub struct Provider {
+    pub url: String,
+    pub requests: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Provider {
+    /// Requests beyond the script get status 500.
+    pub fn start(script: Vec<Reply>) -> Provider {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let kept = requests.clone();
+        let script = Arc::new(Mutex::new(VecDeque::from(script)));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (kept, script) = (kept.clone(), script.clone());
+                // A client that goes away in the middle is part of the tests.
+                std::thread::spawn(move || answer(stream, &kept, &script).ok());
+            }
+        });
+        Provider { url, requests }
+    }
+
+    /// `[providers.fake]` with this server, one attempt, and a short patience.
+    pub fn config(&self) -> String {
+        format!("model = \"fake/m\"\n[providers.fake]\nbase_url = \"{}\"\nretries = 0\nidle_timeout_s = 1\n", self.url)
+    }
+}
+
+fn answer(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, script: &Mutex<VecDeque<Reply>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 || line.trim().is_empty() {
+            break;
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    kept.lock().unwrap().push(serde_json::from_slice(&body).unwrap_or(Value::Null));
+    let reply =
+        script.lock().unwrap().pop_front().unwrap_or(Reply::Status("500 Internal Server Error", "script is over"));
+    let events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+    match reply {
+        Reply::Text(text) => {
+            write!(stream, "{events}")?;
+            let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |(at, _)| at);
+            for part in [&text[..middle], &text[middle..]] {
+                event(&mut stream, &json!({"choices": [{"index": 0, "delta": {"content": part}}]}))?;
+            }
+            end(&mut stream, "stop")
+        }
+        Reply::Call(name, args) => {
+            write!(stream, "{events}")?;
+            let call = json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": name, "arguments": args.to_string()}});
+            event(&mut stream, &json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}))?;
+            end(&mut stream, "tool_calls")
+        }
+        Reply::Status(status, body) => {
+            write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+        }
+        Reply::Dies => {
+            write!(stream, "{events}")?;
+            event(&mut stream, &json!({"choices": [{"index": 0, "delta": {"content": "The answer is"}}]}))
+        }
+        Reply::Hangs => {
+            write!(stream, "{events}")?;
+            stream.flush()?;
+            std::thread::sleep(Duration::from_secs(60));
+            Ok(())
+        }
+        Reply::Garbage => {
+            let page = "<html><body>Welcome to the hotel's network</body></html>";
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}",
+                page.len()
+            )
+        }
+    }
+}
+
+fn event(stream: &mut TcpStream, value: &Value) -> std::io::Result<()> {
+    write!(stream, "data: {value}\n\n")
+}
+
+fn end(stream: &mut TcpStream, reason: &str) -> std::io::Result<()> {
+    let usage = json!({"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14});
+    event(stream, &json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage}))?;
+    write!(stream, "data: [DONE]\n\n")
+}

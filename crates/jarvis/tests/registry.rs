@@ -1,0 +1,204 @@
+//! `jarvis cap` by hand, and homes that are damaged or from another version.
+
+mod common;
+
+use common::Home;
+use serde_json::json;
+
+const CODE: &str =
+    "export default function run({ text }: { text: string }) {\n  return [...text].reverse().join('');\n}\n";
+
+fn definition() -> serde_json::Value {
+    json!({
+        "name": "reverse_text", "capability": "Reverses the characters of a text.", "triggers": ["反转文字", "a text backwards"],
+        "parameters": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}},
+        "returns": {"type": "string"},
+        "examples": [{"args": {"text": "abc"}, "returns": "cba"}, {"args": {"text": "早上好"}, "returns": "好上早"}],
+    })
+}
+
+fn register(home: &Home) -> common::Ran {
+    home.run(&["cap", "register", "--definition", "d.json", "--code", "c.ts"])
+}
+
+fn prepared() -> Home {
+    let home = Home::new();
+    home.write("d.json", &definition().to_string());
+    home.write("c.ts", CODE);
+    home
+}
+
+#[test]
+fn a_persons_own_capability_passes_the_same_checks_and_runs() {
+    let home = prepared();
+    let ran = register(&home).ok();
+    assert!(ran.err.contains("verified") && ran.err.contains("reverse_text 1.0.0 is registered"), "{}", ran.err);
+    let ran = home.run(&["cap", "run", "reverse_text", "--args", "{\"text\": \"计算 ab\"}"]).ok();
+    assert_eq!(ran.out, "ba 算计\n");
+    let json = home.run(&["cap", "run", "reverse_text", "--args", "{\"text\": \"ab\"}", "--json"]).ok().json();
+    assert_eq!(json["result"], "ba");
+    assert!(!json["execution"]["isolation"].as_array().unwrap().is_empty());
+    assert!(home.run(&["cap", "search", "反转文字"]).ok().out.contains("reverse_text"));
+    assert!(home.run(&["cap", "show", "reverse_text"]).ok().out.contains("by a person"));
+}
+
+#[test]
+fn what_fails_its_examples_is_refused_and_leaves_nothing_behind() {
+    let home = prepared();
+    home.write("c.ts", &CODE.replace(".reverse()", ""));
+    let _ = register(&home).failed(1, &["cba"]);
+    home.write("c.ts", "export default function run( {");
+    let _ = register(&home).failed(1, &["SyntaxError"]);
+    assert!(home.run(&["cap", "list", "--json"]).ok().json()["capabilities"].as_array().unwrap().is_empty());
+    assert!(!home.file("capabilities/tools/reverse_text.ts").exists());
+    let audit = home.run(&["audit", "tail", "--kind", "forge"]).ok().out;
+    assert!(audit.contains("rejected"), "{audit}");
+}
+
+#[test]
+fn wrong_files_names_and_arguments_are_told() {
+    let home = prepared();
+    let _ = home.run(&["cap", "register", "--definition", "none.json", "--code", "c.ts"]).failed(2, &["none.json"]);
+    home.write("d.json", "{\"name\": \"Bad Name\", \"capability\": \"x\"}");
+    let _ = register(&home).failed(2, &["Bad Name", "hint:"]);
+    home.write("d.json", "not json");
+    let _ = register(&home).failed(2, &["d.json"]);
+    home.write("d.json", &definition().to_string());
+    let _ = register(&home).ok();
+    for (args, says) in [
+        ("[1]", "object"),
+        ("{\"text\": 5}", "text"),
+        ("{\"txt\": \"a\"}", "txt"),
+        ("{", "not JSON"),
+        ("@none", "none"),
+    ] {
+        let ran = home.run(&["cap", "run", "reverse_text", "--args", args]);
+        assert!(ran.code == 1 || ran.code == 2, "{args}");
+        assert!(ran.err.contains(says), "{args}: {}", ran.err);
+        assert_eq!(ran.out, "");
+    }
+    for command in [&["cap", "show", "nobody"][..], &["cap", "run", "nobody"], &["cap", "history", "../etc"]] {
+        let _ = home.run(command).failed(1, &["no capability is called", "cap list"]);
+    }
+}
+
+#[test]
+fn a_disabled_one_does_not_run_until_it_is_enabled() {
+    let home = prepared();
+    let _ = register(&home).ok();
+    let _ = home.run(&["cap", "disable", "reverse_text"]).ok();
+    let run = ["cap", "run", "reverse_text", "--args", "{\"text\": \"ab\"}"];
+    let _ = home.run(&run).failed(1, &["disabled"]);
+    let _ = home.run(&["cap", "enable", "reverse_text"]).ok();
+    assert_eq!(home.run(&run).ok().out, "ba\n");
+    let _ = home.run(&["cap", "rm", "reverse_text"]).ok();
+    let _ = home.run(&run).failed(1, &["no capability"]);
+}
+
+#[test]
+fn code_changed_by_hand_does_not_run() {
+    let home = prepared();
+    let _ = register(&home).ok();
+    home.write("capabilities/tools/reverse_text.ts", &CODE.replace("reverse()", "sort()"));
+    let _ = home.run(&["cap", "run", "reverse_text", "--args", "{\"text\": \"ab\"}"]).failed(1, &["changed by hand"]);
+    assert!(home.run(&["cap", "show", "reverse_text"]).ok().out.contains("changed by hand"));
+}
+
+#[test]
+fn a_corrupt_index_is_kept_aside_reported_and_never_overwritten() {
+    let home = prepared();
+    let _ = register(&home).ok();
+    let index = home.file("capabilities/index.json");
+    let whole = std::fs::read_to_string(&index).unwrap();
+    let torn = &whole[..whole.len() / 2];
+    std::fs::write(&index, torn).unwrap();
+    for args in [
+        &["cap", "list"][..],
+        &["cap", "show", "reverse_text"],
+        &["cap", "register", "--definition", "d.json", "--code", "c.ts"],
+    ] {
+        let _ = home.run(args).failed(1, &["index.json is damaged", "hint:"]);
+        assert_eq!(std::fs::read_to_string(&index).unwrap(), torn);
+    }
+    let kept = std::fs::read_dir(home.file("capabilities")).unwrap().flatten();
+    let kept: Vec<_> = kept.filter(|e| e.file_name().to_string_lossy().contains("damaged")).collect();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(std::fs::read_to_string(kept[0].path()).unwrap(), torn);
+    let _ = home.run(&["doctor"]).failed(1, &[]);
+    std::fs::write(&index, whole).unwrap();
+    assert!(home.run(&["cap", "list"]).ok().out.contains("reverse_text"));
+}
+
+#[test]
+fn one_damaged_entry_does_not_hide_the_others() {
+    let home = prepared();
+    let _ = register(&home).ok();
+    let index = home.file("capabilities/index.json");
+    let mut value: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&index).unwrap()).unwrap();
+    value["capabilities"].as_array_mut().unwrap().insert(0, json!({"name": "Bad Name", "capability": 5}));
+    std::fs::write(&index, value.to_string()).unwrap();
+    let ran = home.run(&["cap", "list"]).ok();
+    assert!(ran.out.contains("reverse_text") && ran.err.contains("damaged"), "{}\n{}", ran.out, ran.err);
+}
+
+#[test]
+fn a_home_of_a_newer_version_is_left_alone() {
+    let home = prepared();
+    let _ = register(&home).ok();
+    let index = home.file("capabilities/index.json");
+    let mut value: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&index).unwrap()).unwrap();
+    value["format"] = json!(999);
+    std::fs::write(&index, value.to_string()).unwrap();
+    let before = std::fs::read_to_string(&index).unwrap();
+    for args in [&["cap", "list"][..], &["cap", "register", "--definition", "d.json", "--code", "c.ts"]] {
+        let _ = home.run(args).failed(1, &["999", "hint:"]);
+    }
+    assert_eq!(std::fs::read_to_string(&index).unwrap(), before);
+}
+
+#[test]
+fn a_changed_audit_record_is_found() {
+    let home = prepared();
+    let _ = register(&home).ok();
+    let verified = home.run(&["audit", "verify", "--json"]).ok().json();
+    assert!(verified["records"].as_u64().unwrap() > 3);
+    let file = std::fs::read_dir(home.file("audit"))
+        .unwrap()
+        .flatten()
+        .map(|e| e.path())
+        .find(|p| p.extension().is_some_and(|x| x == "jsonl"));
+    let file = file.unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replacen("reverse_text", "reverse_texx", 1)).unwrap();
+    let ran = home.run(&["audit", "verify"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.out.contains("problem"), "{}", ran.out);
+}
+
+#[test]
+fn listing_an_empty_home_writes_nothing() {
+    let home = Home::new();
+    for args in [
+        &["cap", "list"][..],
+        &["cap", "search", "x"],
+        &["audit", "tail"],
+        &["audit", "verify"],
+        &["model", "list"],
+        &["config", "get"],
+    ] {
+        let _ = home.run(args).ok();
+    }
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn doctor_tells_what_works_here() {
+    let home = Home::new().var("OPENAI_API_KEY", "sk-test");
+    let found = home.run(&["doctor", "--json"]).ok().json();
+    let names: Vec<&str> = found["findings"].as_array().unwrap().iter().map(|f| f["what"].as_str().unwrap()).collect();
+    for what in ["config", "model", "registry", "audit", "disk"] {
+        assert!(names.contains(&what), "{names:?}");
+    }
+    assert!(names.iter().filter(|name| name.starts_with("sandbox: ")).count() >= 3, "{names:?}");
+    let _ = Home::new().var("OPENAI_API_KEY", "k").config("nonsense = 1\n").run(&["doctor"]).failed(1, &[]);
+}

@@ -1,0 +1,375 @@
+//! A loaded model and its one context: prompt in, n answers out.
+
+use super::prompt::{self, Prompt};
+use super::sample::{Sampler, Specials};
+use super::state::States;
+use super::text::Text;
+use super::{Job, LocalConfig};
+use crate::{Completion, Constraint, Delta, Finish, ModelError};
+use jarvis_protocol::Usage;
+use llama_cpp_2::DecodeError;
+use llama_cpp_2::context::LlamaContext;
+use llama_cpp_2::context::params::LlamaContextParams;
+use llama_cpp_2::json_schema_to_grammar;
+use llama_cpp_2::llama_batch::LlamaBatch;
+use llama_cpp_2::model::{LlamaChatTemplate, LlamaModel};
+use llama_cpp_2::token::LlamaToken;
+use std::num::NonZeroU32;
+use std::time::Instant;
+
+/// Answers decoded at once, at most.
+pub(super) const MAX_SAMPLES: usize = 8;
+/// Tokens of a prompt computed at once. Larger is no faster on a CPU, and cancelling waits for one such chunk.
+const CHUNK: usize = 256;
+/// Stable beginnings shorter than this are computed faster than a file is worth.
+const MIN_STABLE: usize = 32;
+/// Temperature of the second and later answers when none is given.
+const VARIED: f32 = 0.7;
+/// Prompt tokens still to compute from which on the wait is told.
+const LONG_PROMPT: usize = 256;
+
+/// Why a request failed inside the engine.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Cancelled,
+    Grammar(String),
+    Request(String),
+    Overflow(String),
+    Engine(String),
+}
+
+impl From<Fault> for ModelError {
+    fn from(fault: Fault) -> Self {
+        // The status that a server would have answered; there is none here.
+        let invalid = |message| ModelError::InvalidRequest { status: 400, message };
+        match fault {
+            Fault::Cancelled => ModelError::Cancelled,
+            Fault::Grammar(message) => invalid(format!("the grammar cannot be used: {message}")),
+            Fault::Request(message) => invalid(message),
+            Fault::Overflow(message) => ModelError::ContextOverflow { message },
+            Fault::Engine(message) => ModelError::Broken { message },
+        }
+    }
+}
+
+pub(super) struct Engine<'m> {
+    model: &'m LlamaModel,
+    context: LlamaContext<'m>,
+    batch: LlamaBatch<'static>,
+    template: LlamaChatTemplate,
+    specials: Specials,
+    states: Option<States>,
+    limit: usize,
+    /// What sequence 0 holds.
+    held: Vec<LlamaToken>,
+}
+
+impl<'m> Engine<'m> {
+    pub(super) fn new(config: &LocalConfig, model: &'m LlamaModel) -> Result<Self, String> {
+        let backend = super::load::backend().map_err(|error| error.to_string())?;
+        let limit = config.context_tokens.min(model.n_ctx_train() as usize);
+        let threads = i32::try_from(config.threads.unwrap_or_else(super::load::physical_cores)).unwrap_or(1);
+        let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let params = LlamaContextParams::default()
+            .with_n_ctx(NonZeroU32::new(size(limit)))
+            .with_n_batch(size(CHUNK))
+            .with_n_ubatch(size(CHUNK))
+            .with_n_seq_max(size(MAX_SAMPLES))
+            // All answers share the prompt's cells.
+            .with_kv_unified(true)
+            .with_n_threads(threads)
+            .with_n_threads_batch(threads)
+            .with_no_perf(true);
+        // The layout of a saved state depends on these.
+        let shape = format!("{:?} {:?} flash {}", params.type_k(), params.type_v(), params.flash_attention_policy());
+        let context = model.new_context(backend, params).map_err(|error| error.to_string())?;
+        let states = States::new(config.state_dir.clone(), &config.model_path, &shape)
+            .inspect_err(|error| tracing::warn!(%error, "prompt states are not kept"))
+            .ok();
+        Ok(Self {
+            model,
+            context,
+            batch: LlamaBatch::new(CHUNK, 1),
+            template: prompt::template(model)?,
+            specials: Specials::of(model),
+            states,
+            limit,
+            held: Vec::new(),
+        })
+    }
+
+    pub(super) fn answer(&mut self, job: &Job) -> Result<Completion, Fault> {
+        let started = Instant::now();
+        let samples = usize::from(job.samples).max(1);
+        if samples > MAX_SAMPLES {
+            return Err(Fault::Request(format!("at most {MAX_SAMPLES} answers at once, {samples} asked for")));
+        }
+        let grammar = match &job.constraint {
+            Some(Constraint::Gbnf(text)) => Some(text.clone()),
+            Some(Constraint::JsonSchema(value)) => {
+                Some(json_schema_to_grammar(&value.to_string()).map_err(|error| Fault::Grammar(error.to_string()))?)
+            }
+            None => None,
+        };
+        let prompt = prompt::build(
+            self.model,
+            &self.template,
+            &job.messages,
+            job.stable_prefix,
+            job.assistant_prefix.as_deref(),
+        )
+        .map_err(Fault::Engine)?;
+        if prompt.tokens.len() + samples > self.limit {
+            return Err(Fault::Overflow(format!(
+                "the prompt has {} tokens, the context {}",
+                prompt.tokens.len(),
+                self.limit
+            )));
+        }
+        let mut answers = self.begin(job, &prompt, grammar.as_deref(), samples)?;
+        let cached = self.prefill(job, &prompt)?;
+        let read = started.elapsed();
+        for answer in &answers[1..] {
+            self.context.copy_cache(0, answer.sequence, -1);
+        }
+        let decoded = self.decode(job, &mut answers, prompt.tokens.len());
+        for answer in &answers[1..] {
+            self.clear(answer.sequence, 0);
+        }
+        decoded?;
+        let output: usize = answers.iter().map(|answer| answer.count).sum();
+        tracing::debug!(
+            prompt = prompt.tokens.len(),
+            cached,
+            output,
+            read_ms = read.as_millis() as u64,
+            total_ms = started.elapsed().as_millis() as u64,
+            "answered"
+        );
+        let prefix = job.assistant_prefix.as_deref().unwrap_or_default();
+        let finish = answers[0].finish.unwrap_or(Finish::Length);
+        let mut texts = answers.iter().map(|answer| format!("{prefix}{}", answer.text.as_str()));
+        Ok(Completion {
+            text: texts.next().unwrap_or_default(),
+            reasoning: None,
+            tool_calls: Vec::new(),
+            malformed_calls: Vec::new(),
+            alternatives: texts.collect(),
+            usage: Usage {
+                input_tokens: prompt.tokens.len() as u64,
+                cached_tokens: cached as u64,
+                output_tokens: output as u64,
+                cost_usd: 0.0,
+            },
+            finish,
+        })
+    }
+
+    /// One answer for each sample, none begun. A grammar that does not parse, or does not allow the given beginning, is
+    /// found here, before anything is computed.
+    fn begin(&self, job: &Job, prompt: &Prompt, grammar: Option<&str>, samples: usize) -> Result<Vec<Answer>, Fault> {
+        let given = &prompt.tokens[prompt.tokens.len() - prompt.prefix..];
+        (0..samples)
+            .map(|i| {
+                let temperature = job.temperature.unwrap_or(if i == 0 { 0.0 } else { VARIED });
+                let seed = u64::from(job.seed.unwrap_or(0)) << 8 | i as u64;
+                let mut sampler = Sampler::new(self.model, temperature, seed, grammar)?;
+                if !sampler.follow(given, &self.specials)? {
+                    return Err(Fault::Grammar("it does not allow the given beginning of the answer".into()));
+                }
+                Ok(Answer {
+                    sequence: i as i32,
+                    sampler,
+                    text: Text::new(&job.stop),
+                    count: 0,
+                    next: None,
+                    output: 0,
+                    finish: None,
+                })
+            })
+            .collect()
+    }
+
+    /// Computes what sequence 0 does not hold yet. Returns how many tokens came from a cache. Logits of the last token
+    /// are then at the end of the batch.
+    fn prefill(&mut self, job: &Job, prompt: &Prompt) -> Result<usize, Fault> {
+        let tokens = &prompt.tokens;
+        // The last token is always computed: its logits are needed.
+        let last = tokens.len() - 1;
+        let mut have = self.held.iter().zip(tokens).take_while(|(a, b)| a == b).count().min(last);
+        let stable = prompt.stable.min(last);
+        let worth_keeping = stable >= MIN_STABLE && have < stable;
+        if worth_keeping && let Some(states) = &self.states {
+            clear(&mut self.context, &mut self.held, 0);
+            have = 0;
+            if states.load(&mut self.context, &tokens[..stable]) {
+                self.held.extend_from_slice(&tokens[..stable]);
+                have = stable;
+            }
+        }
+        self.clear(0, have);
+        have = have.min(self.held.len());
+        if tokens.len() - have >= LONG_PROMPT {
+            job.tell(Delta::Status(format!("reading the prompt ({} tokens)", tokens.len() - have)));
+        }
+        if worth_keeping && have < stable {
+            self.compute(job, &tokens[have..stable])?;
+            if let Some(states) = &self.states
+                && let Err(error) = states.save(&self.context, &tokens[..stable])
+            {
+                tracing::warn!(%error, "the prompt's state could not be kept; the next process computes it again");
+            }
+        }
+        let rest = self.held.len();
+        self.compute(job, &tokens[rest..])?;
+        Ok(have)
+    }
+
+    /// Appends tokens to sequence 0.
+    fn compute(&mut self, job: &Job, tokens: &[LlamaToken]) -> Result<(), Fault> {
+        for chunk in tokens.chunks(CHUNK) {
+            job.check()?;
+            self.batch.clear();
+            for (i, token) in chunk.iter().enumerate() {
+                let position = position(self.held.len() + i);
+                self.batch.add(*token, position, &[0], i + 1 == chunk.len()).map_err(engine)?;
+            }
+            self.run()?;
+            self.held.extend_from_slice(chunk);
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self, job: &Job, answers: &mut [Answer], prompt: usize) -> Result<(), Fault> {
+        let mut cells = prompt;
+        let mut row = self.batch.n_tokens() - 1;
+        for answer in answers.iter_mut() {
+            answer.output = row;
+        }
+        if let Some(prefix) = &job.assistant_prefix {
+            job.tell(Delta::Text(prefix.clone()));
+        }
+        loop {
+            job.check()?;
+            for answer in answers.iter_mut().filter(|answer| answer.finish.is_none()) {
+                answer.step(self.model, &self.context, &self.specials, job.max_tokens)?;
+                if answer.sequence == 0 {
+                    job.show(answer.text.fresh());
+                }
+            }
+            let live = answers.iter().filter(|answer| answer.finish.is_none()).count();
+            if live == 0 {
+                return Ok(());
+            }
+            if cells + live > self.limit {
+                answers.iter_mut().for_each(|answer| answer.end(Finish::Length));
+                job.show(answers[0].text.fresh());
+                return Ok(());
+            }
+            cells += live;
+            self.batch.clear();
+            row = 0;
+            for answer in answers.iter_mut().filter(|answer| answer.finish.is_none()) {
+                let Some(token) = answer.next else { continue };
+                let position = position(prompt + answer.count - 1);
+                self.batch.add(token, position, &[answer.sequence], true).map_err(engine)?;
+                answer.output = row;
+                row += 1;
+            }
+            self.run()?;
+            if answers[0].finish.is_none() {
+                self.held.extend(answers[0].next);
+            }
+        }
+    }
+
+    fn run(&mut self) -> Result<(), Fault> {
+        let result = self.context.decode(&mut self.batch);
+        if result.is_err() {
+            // Part of the batch may be in the cache.
+            let have = self.held.len();
+            self.clear(0, have);
+        }
+        result.map_err(|error| match error {
+            DecodeError::NoKvCacheSlot => Fault::Overflow(format!("the context of {} tokens is full", self.limit)),
+            DecodeError::NTokensZero | DecodeError::Unknown(_) => engine(error),
+        })
+    }
+
+    /// Forgets a sequence from a position on.
+    fn clear(&mut self, sequence: i32, from: usize) {
+        if sequence == 0 {
+            clear(&mut self.context, &mut self.held, from);
+        } else {
+            // A whole sequence is always removable, and its number is small.
+            let _ = self.context.clear_kv_cache_seq(u32::try_from(sequence).ok(), None, None);
+        }
+    }
+}
+
+fn clear(context: &mut LlamaContext<'_>, held: &mut Vec<LlamaToken>, from: usize) {
+    let removed = context.clear_kv_cache_seq(Some(0), u32::try_from(from).ok(), None);
+    if matches!(removed, Ok(true)) {
+        held.truncate(from);
+    } else {
+        // Recurrent models cannot go back by a part.
+        context.clear_kv_cache();
+        held.clear();
+    }
+}
+
+struct Answer {
+    sequence: i32,
+    sampler: Sampler,
+    text: Text,
+    /// Tokens chosen.
+    count: usize,
+    /// Chosen and not yet computed.
+    next: Option<LlamaToken>,
+    /// Where in the last batch its logits are.
+    output: i32,
+    finish: Option<Finish>,
+}
+
+impl Answer {
+    /// Chooses the next token.
+    fn step(
+        &mut self,
+        model: &LlamaModel,
+        context: &LlamaContext<'_>,
+        specials: &Specials,
+        max_tokens: u32,
+    ) -> Result<(), Fault> {
+        if self.count >= max_tokens as usize {
+            self.end(Finish::Length);
+            return Ok(());
+        }
+        let token = self.sampler.pick(context.get_logits_ith(self.output), specials)?;
+        self.count += 1;
+        if specials.is_end(token) {
+            self.end(Finish::Stop);
+        } else if self.text.push(&model.vocab().token_to_piece(token, false, None)) {
+            self.end(Finish::Stop);
+        } else if self.count >= max_tokens as usize {
+            self.end(Finish::Length);
+        } else {
+            self.next = Some(token);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, finish: Finish) {
+        if self.finish.is_none() {
+            self.text.finish();
+            self.finish = Some(finish);
+        }
+    }
+}
+
+fn position(at: usize) -> i32 {
+    i32::try_from(at).unwrap_or(i32::MAX)
+}
+
+fn engine(error: impl std::fmt::Display) -> Fault {
+    Fault::Engine(error.to_string())
+}

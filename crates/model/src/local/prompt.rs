@@ -1,0 +1,127 @@
+//! Messages to tokens by the model's own chat template. Only the template's own text may become control tokens: what
+//! people and tools wrote is tokenised as plain text, so it cannot end a message or open another.
+
+use jarvis_protocol::{Message, Role};
+use llama_cpp_2::model::{LlamaChatMessage, LlamaChatTemplate, LlamaModel};
+use llama_cpp_2::token::LlamaToken;
+
+#[derive(Debug)]
+pub(super) struct Prompt {
+    pub(super) tokens: Vec<LlamaToken>,
+    /// Leading tokens that are the same in every call of this kind; 0 when there are none.
+    pub(super) stable: usize,
+    /// Trailing tokens that are the given beginning of the answer.
+    pub(super) prefix: usize,
+}
+
+/// The model's template, or ChatML where it has none that llama.cpp can apply.
+pub(super) fn template(model: &LlamaModel) -> Result<LlamaChatTemplate, String> {
+    let probe = [Message::user("x")];
+    match model.chat_template(None) {
+        Ok(own) if render(model, &own, &probe, true).is_ok() => return Ok(own),
+        Ok(_) => tracing::warn!("llama.cpp does not know this model's chat template; using ChatML"),
+        Err(error) => tracing::warn!(%error, "the model has no chat template; using ChatML"),
+    }
+    LlamaChatTemplate::new("chatml").map_err(|error| error.to_string())
+}
+
+pub(super) fn build(
+    model: &LlamaModel,
+    template: &LlamaChatTemplate,
+    messages: &[Message],
+    stable_prefix: usize,
+    assistant_prefix: Option<&str>,
+) -> Result<Prompt, String> {
+    let whole = render(model, template, messages, true)?;
+    let cut = match messages.get(..stable_prefix.min(messages.len())) {
+        Some(stable) if !stable.is_empty() => {
+            let start = render(model, template, stable, false)?;
+            // Templates that fold the system message into the next one have no text that stays the same.
+            if whole.starts_with(&start) { start.len() } else { 0 }
+        }
+        _ => 0,
+    };
+    let vocab = model.vocab();
+    let mut tokens = Vec::new();
+    // The two halves are tokenised apart, so that the first is the same tokens whatever follows.
+    push_pieces(model, &whole[..cut], messages, &mut tokens)?;
+    if vocab.should_add_bos() && tokens.first() != Some(&vocab.bos()) && cut > 0 {
+        tokens.insert(0, vocab.bos());
+    }
+    let stable = tokens.len();
+    push_pieces(model, &whole[cut..], messages, &mut tokens)?;
+    if vocab.should_add_bos() && tokens.first() != Some(&vocab.bos()) {
+        tokens.insert(0, vocab.bos());
+    }
+    let before = tokens.len();
+    if let Some(prefix) = assistant_prefix {
+        tokens.extend(vocab.tokenize(prefix.as_bytes(), false, false));
+    }
+    Ok(Prompt { prefix: tokens.len() - before, stable, tokens })
+}
+
+/// The template's text with a mark where each message's text belongs.
+fn render(
+    model: &LlamaModel,
+    template: &LlamaChatTemplate,
+    messages: &[Message],
+    generate: bool,
+) -> Result<String, String> {
+    let chat: Result<Vec<_>, _> = messages
+        .iter()
+        .enumerate()
+        .map(|(i, message)| LlamaChatMessage::new(role(message.role).to_owned(), format!("{OPEN}{i}{CLOSE}")))
+        .collect();
+    let chat = chat.map_err(|error| error.to_string())?;
+    model.apply_chat_template(template, &chat, generate).map_err(|error| error.to_string())
+}
+
+// Control characters that no template contains and no template trims.
+const OPEN: char = '\u{1}';
+const CLOSE: char = '\u{2}';
+
+fn push_pieces(
+    model: &LlamaModel,
+    skeleton: &str,
+    messages: &[Message],
+    tokens: &mut Vec<LlamaToken>,
+) -> Result<(), String> {
+    let vocab = model.vocab();
+    let mut parts = skeleton.split(OPEN);
+    if let Some(first) = parts.next() {
+        tokens.extend(vocab.tokenize(first.as_bytes(), false, true));
+    }
+    for part in parts {
+        let (index, after) = part.split_once(CLOSE).ok_or("the chat template lost a message")?;
+        let message =
+            index.parse().ok().and_then(|i: usize| messages.get(i)).ok_or("the chat template lost a message")?;
+        tokens.extend(vocab.tokenize(text_of(message).as_bytes(), false, false));
+        tokens.extend(vocab.tokenize(after.as_bytes(), false, true));
+    }
+    Ok(())
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        // Small models' templates know no tool role.
+        Role::User | Role::Tool => "user",
+        Role::Assistant => "assistant",
+    }
+}
+
+fn text_of(message: &Message) -> String {
+    match message.role {
+        Role::Tool => {
+            let what = if message.is_error { "Error" } else { "Result" };
+            format!("{what} of tool call {}:\n{}", message.tool_call_id.as_deref().unwrap_or("?"), message.text)
+        }
+        Role::Assistant if !message.tool_calls.is_empty() => {
+            let calls =
+                message.tool_calls.iter().map(|call| format!("Tool call {}: {} {}", call.id, call.name, call.args));
+            let lines: Vec<_> = std::iter::once(message.text.clone()).filter(|t| !t.is_empty()).chain(calls).collect();
+            lines.join("\n")
+        }
+        Role::System | Role::User | Role::Assistant => message.text.clone(),
+    }
+}

@@ -1,0 +1,153 @@
+//! Puts tool calls together from the fragments in which providers send them: each call whole, once, under one id.
+
+use jarvis_protocol::ToolCall;
+use serde_json::Value;
+
+use crate::{Finish, MalformedCall};
+
+/// One entry of a `tool_calls` list as it came; an empty string means "not said", as DashScope sends it.
+#[derive(Debug, Default)]
+pub(super) struct Fragment<'a> {
+    pub index: Option<u64>,
+    pub id: &'a str,
+    pub name: &'a str,
+    pub arguments: Option<&'a Value>,
+    /// The entry is a call of its own (an answer that was not streamed), never a continuation.
+    pub whole: bool,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Slot {
+    fn is_whole(&self) -> bool {
+        serde_json::from_str::<Value>(&self.arguments).is_ok_and(|v| v.is_object())
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    slots: Vec<Slot>,
+}
+
+impl Calls {
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub fn add(&mut self, fragment: &Fragment<'_>) {
+        let at = self.slot_for(fragment);
+        let slot = &mut self.slots[at];
+        if slot.id.is_empty() {
+            slot.id = fragment.id.to_owned();
+        }
+        if slot.name.is_empty() {
+            slot.name = fragment.name.to_owned();
+        } else if slot.arguments.is_empty() && !fragment.name.is_empty() && fragment.name != slot.name {
+            slot.name.push_str(fragment.name);
+        }
+        match fragment.arguments {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) => {
+                // A call that is sent once more in the last chunk is still one call.
+                if !(text == &slot.arguments && slot.is_whole()) {
+                    slot.arguments.push_str(text);
+                }
+            }
+            Some(other) => slot.arguments = other.to_string(),
+        }
+    }
+
+    /// Text for the arguments of the call that was begun last.
+    pub fn append_to_last(&mut self, arguments: &str) {
+        if let Some(slot) = self.slots.last_mut() {
+            slot.arguments.push_str(arguments);
+        }
+    }
+
+    fn slot_for(&mut self, fragment: &Fragment<'_>) -> usize {
+        let found = if fragment.whole {
+            None
+        } else if let Some(index) = fragment.index {
+            self.slots.iter().rposition(|s| s.index == Some(index)).filter(|&at| {
+                // Servers that number every call 0 tell parallel calls apart by id and name.
+                let slot = &self.slots[at];
+                let other_id = !fragment.id.is_empty() && !slot.id.is_empty() && fragment.id != slot.id;
+                !other_id || fragment.name.is_empty()
+            })
+        } else if !fragment.id.is_empty() {
+            self.slots.iter().rposition(|s| s.id == fragment.id).or_else(|| {
+                let last = self.slots.last()?;
+                (last.id.is_empty() && fragment.name.is_empty()).then_some(self.slots.len() - 1)
+            })
+        } else if let Some(last) = self.slots.last() {
+            let goes_on = fragment.name.is_empty() || (fragment.name == last.name && !last.is_whole());
+            goes_on.then_some(self.slots.len() - 1)
+        } else {
+            None
+        };
+        found.unwrap_or_else(|| {
+            self.slots.push(Slot { index: fragment.index, ..Slot::default() });
+            self.slots.len() - 1
+        })
+    }
+
+    /// Sorts the calls into those that may run and those whose arguments did not arrive as one JSON object.
+    pub fn finish(self, finish: Option<Finish>) -> (Vec<ToolCall>, Vec<MalformedCall>) {
+        let mut good: Vec<ToolCall> = Vec::new();
+        let mut bad: Vec<MalformedCall> = Vec::new();
+        let count = self.slots.len();
+        for (at, slot) in self.slots.into_iter().enumerate() {
+            let taken = good.iter().any(|c| c.id == slot.id) || bad.iter().any(|c| c.id == slot.id);
+            let id = if slot.id.is_empty() || taken { made_up_id() } else { slot.id };
+            let cut = finish == Some(Finish::Length) && at + 1 == count;
+            match arguments(&slot.name, &slot.arguments, cut) {
+                Ok(args) => good.push(ToolCall { id, name: slot.name, args }),
+                Err(problem) => bad.push(MalformedCall { id, name: slot.name, arguments: slot.arguments, problem }),
+            }
+        }
+        (good, bad)
+    }
+}
+
+fn arguments(name: &str, text: &str, cut: bool) -> Result<Value, String> {
+    let cut_note = if cut { " (the answer was cut at the token limit)" } else { "" };
+    if name.is_empty() {
+        return Err(format!("the call names no tool{cut_note}"));
+    }
+    if text.trim().is_empty() {
+        // Nothing sent means a tool without parameters, unless the limit fell before the arguments.
+        return if cut {
+            Err(format!("the arguments are missing{cut_note}"))
+        } else {
+            Ok(Value::Object(serde_json::Map::new()))
+        };
+    }
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) if value.is_object() => Ok(value),
+        Ok(other) => Err(format!("the arguments must be a JSON object, not {}", kind(&other))),
+        Err(error) => Err(format!("the arguments are not valid JSON: {error}{cut_note}")),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Letters and digits only, and random, so that it is new in the whole conversation and every provider takes it back.
+fn made_up_id() -> String {
+    let digits: String = std::iter::repeat_with(fastrand::alphanumeric).take(16).collect();
+    format!("call_{digits}")
+}

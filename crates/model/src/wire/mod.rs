@@ -1,0 +1,137 @@
+//! Providers over HTTP: OpenAI's chat completions and Anthropic's messages, with streaming, retries and typed errors.
+
+mod answer;
+mod anthropic;
+mod anthropic_payload;
+mod calls;
+mod classify;
+mod draft;
+mod http;
+mod models;
+mod openai;
+mod openai_payload;
+#[cfg(test)]
+mod payload_tests;
+mod provider;
+mod sse;
+#[cfg(test)]
+mod stream_tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use models::list_models;
+
+use crate::{Backend, ModelError, Request};
+
+/// The wire format that a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wire {
+    /// `POST {base_url}/chat/completions`.
+    OpenAi,
+    /// `POST {base_url}/v1/messages`, or `/messages` where `base_url` ends in `/v1`.
+    Anthropic,
+}
+
+/// A provider's key. `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// White space around it, as a shell or a file leaves it, is dropped. `None` when nothing remains.
+    pub fn new(key: &str) -> Option<Self> {
+        let key = key.trim();
+        (!key.is_empty()).then(|| Self(key.to_owned()))
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// `text` without the key; some servers repeat it in their error messages.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        text.replace(&self.0, "[key]")
+    }
+}
+
+impl std::fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ApiKey([key])")
+    }
+}
+
+/// Where a model is and how to reach it. No `Default`: every limit is chosen.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// As a person writes it in `provider/model`; for messages.
+    pub provider: String,
+    /// For example `https://api.openai.com/v1`, `https://api.anthropic.com`, `http://localhost:11434/v1`.
+    pub base_url: String,
+    pub key: Option<ApiKey>,
+    /// The provider's name of the model.
+    pub model: String,
+    pub connect_timeout: Duration,
+    /// No byte for that long ends the request. Without streaming the first byte comes only with the finished answer,
+    /// so there `total_timeout` alone bounds the wait for it.
+    pub idle_timeout: Duration,
+    /// Over all attempts of one request.
+    pub total_timeout: Duration,
+    /// How often a request is sent again after a transient error.
+    pub retries: u32,
+    /// Added to every request; one of the same name as ours replaces it.
+    pub extra_headers: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Header values and a base_url with a password may be secrets too.
+        let names: Vec<&str> = self.extra_headers.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Endpoint")
+            .field("provider", &self.provider)
+            .field("model", &self.model)
+            .field("key", &self.key)
+            .field("extra_headers", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A model behind OpenAI's chat completions, as most servers speak it.
+pub fn openai(endpoint: Endpoint) -> Arc<dyn Backend> {
+    Arc::new(provider::Provider::new(Wire::OpenAi, endpoint))
+}
+
+/// A model behind Anthropic's messages.
+pub fn anthropic(endpoint: Endpoint) -> Arc<dyn Backend> {
+    Arc::new(provider::Provider::new(Wire::Anthropic, endpoint))
+}
+
+/// The body of a request. The one builder for both modes: the bytes differ in the value of `stream` alone.
+fn build_payload(wire: Wire, endpoint: &Endpoint, request: &Request, stream: bool) -> Result<Vec<u8>, ModelError> {
+    if let Some(t) = request.temperature
+        && !t.is_finite()
+    {
+        return Err(not_sent(format!("temperature {t} is not a number")));
+    }
+    let body = match wire {
+        Wire::OpenAi => openai_payload::build(endpoint, request, stream)?,
+        Wire::Anthropic => anthropic_payload::build(endpoint, request, stream)?,
+    };
+    Ok(body.to_string().into_bytes())
+}
+
+fn not_sent(message: String) -> ModelError {
+    ModelError::InvalidRequest { status: 0, message: format!("not sent: {message}") }
+}
+
+fn no_grammar() -> ModelError {
+    not_sent("this provider does not decode under a grammar; use a JSON Schema".to_owned())
+}
+
+/// 0.7 as JSON writes it, not as 0.699999988 by way of a wider float.
+pub(crate) fn decimal(value: f32) -> serde_json::Value {
+    value.to_string().parse::<f64>().map_or(serde_json::Value::Null, serde_json::Value::from)
+}
+
+fn schema_advice(schema: &serde_json::Value) -> String {
+    format!("Answer with one JSON value and nothing else, no Markdown. It must fit this JSON Schema:\n{schema}")
+}

@@ -1,0 +1,229 @@
+//! What is sent.
+
+use jarvis_protocol::{Message, ToolCall, ToolSpec};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use super::stream_tests::request;
+use super::{ApiKey, Endpoint, Wire, build_payload};
+use crate::{Constraint, Request};
+
+fn endpoint(base_url: &str, model: &str) -> Endpoint {
+    Endpoint {
+        provider: "test".into(),
+        base_url: base_url.into(),
+        key: ApiKey::new("sk-secret"),
+        model: model.into(),
+        connect_timeout: Duration::from_secs(5),
+        idle_timeout: Duration::from_secs(60),
+        total_timeout: Duration::from_secs(600),
+        retries: 0,
+        extra_headers: vec![("x-token".into(), "hidden".into())],
+    }
+}
+
+fn sent(wire: Wire, endpoint: &Endpoint, request: &Request) -> Value {
+    serde_json::from_slice(&build_payload(wire, endpoint, request, true).unwrap()).unwrap()
+}
+
+fn tool_round() -> Vec<Message> {
+    let call = |id: &str, n: u32| ToolCall { id: id.into(), name: "f".into(), args: json!({"n": n}) };
+    let mut asked = Message::assistant("");
+    asked.tool_calls = vec![call("a", 1), call("b", 2)];
+    asked.reasoning = Some("两次".into());
+    vec![
+        Message::system("Be brief."),
+        Message::user("数一数"),
+        asked,
+        Message::tool("a", "one", false),
+        Message::tool("b", "no such n", true),
+    ]
+}
+
+/// Endpoints and requests with every option in every state that matters.
+pub(super) fn many() -> Vec<(Endpoint, Request)> {
+    let endpoints = [
+        endpoint("http://localhost:11434/v1", "qwen3"),
+        endpoint("https://api.openai.com/v1", "gpt-5-mini"),
+        endpoint("https://api.openai.com/v1", "o3"),
+        endpoint("https://api.deepseek.com", "deepseek-chat"),
+        endpoint("https://api.anthropic.com", "claude"),
+    ];
+    let tool = ToolSpec { name: "f".into(), description: "数".into(), parameters: json!({"type": "object"}) };
+    let constraints = [
+        None,
+        Some(Constraint::JsonSchema(json!({"type": "object", "properties": {"a": {"type": "string"}}}))),
+        Some(Constraint::Gbnf("root ::= \"a\"".into())),
+    ];
+    let mut out = Vec::new();
+    for endpoint in &endpoints {
+        for bits in 0..128u32 {
+            let on = |bit: u32| bits & (1 << bit) != 0;
+            for constraint in &constraints {
+                let mut r = request();
+                r.messages = if on(0) { tool_round() } else { r.messages };
+                r.tools = if on(1) { vec![tool.clone()] } else { Vec::new() };
+                r.temperature = on(2).then_some(0.7);
+                r.seed = on(3).then_some(42);
+                r.stop = if on(4) { vec!["\n\n".into(), "停".into()] } else { Vec::new() };
+                r.assistant_prefix = on(5).then(|| "```\n".into());
+                r.samples = if on(6) { 3 } else { 1 };
+                r.stable_prefix = usize::from(on(0));
+                r.constraint = constraint.clone();
+                out.push((endpoint.clone(), r));
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn an_openai_request_holds_what_was_asked_for() {
+    let mut r = request();
+    r.messages = tool_round();
+    r.tools = vec![ToolSpec { name: "f".into(), description: "d".into(), parameters: json!({"type": "object"}) }];
+    r.temperature = Some(0.7);
+    r.seed = Some(42);
+    r.stop = vec!["END".into()];
+    r.samples = 2;
+    let body = sent(Wire::OpenAi, &endpoint("http://localhost/v1", "m"), &r);
+    assert_eq!(
+        body,
+        json!({
+            "model": "m",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "数一数"},
+                {"role": "assistant", "content": null, "tool_calls": [
+                    {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"n\":1}"}},
+                    {"id": "b", "type": "function", "function": {"name": "f", "arguments": "{\"n\":2}"}},
+                ]},
+                {"role": "tool", "tool_call_id": "a", "content": "one"},
+                {"role": "tool", "tool_call_id": "b", "content": "no such n"},
+            ],
+            "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}],
+            "max_tokens": 4096,
+            "temperature": 0.7,
+            "seed": 42,
+            "stop": ["END"],
+            "n": 2,
+            "stream": true,
+        })
+    );
+}
+
+#[test]
+fn an_anthropic_request_holds_what_was_asked_for() {
+    let mut r = request();
+    r.messages = tool_round();
+    r.messages.push(Message::user("and now?"));
+    r.tools = vec![ToolSpec { name: "f".into(), description: "d".into(), parameters: json!({"type": "object"}) }];
+    r.temperature = Some(1.5);
+    r.stop = vec!["END".into()];
+    r.stable_prefix = 1;
+    r.assistant_prefix = Some("{\n".into());
+    let body = sent(Wire::Anthropic, &endpoint("https://api.anthropic.com", "m"), &r);
+    let cached = json!({"type": "ephemeral"});
+    assert_eq!(
+        body,
+        json!({
+            "model": "m",
+            "max_tokens": 4096,
+            "system": [{"type": "text", "text": "Be brief.", "cache_control": cached}],
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "数一数"}]},
+                {"role": "assistant", "content": [
+                    {"type": "tool_use", "id": "a", "name": "f", "input": {"n": 1}},
+                    {"type": "tool_use", "id": "b", "name": "f", "input": {"n": 2}},
+                ]},
+                {"role": "user", "content": [
+                    {"type": "tool_result", "tool_use_id": "a", "content": "one"},
+                    {"type": "tool_result", "tool_use_id": "b", "content": "no such n", "is_error": true},
+                    {"type": "text", "text": "and now?", "cache_control": cached},
+                ]},
+                {"role": "assistant", "content": [{"type": "text", "text": "{"}]},
+            ],
+            "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object"}}],
+            "temperature": 1.0,
+            "stop_sequences": ["END"],
+            "stream": true,
+        })
+    );
+}
+
+#[test]
+fn a_schema_is_strict_only_where_openai_takes_it_so() {
+    let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});
+    let open = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    for (schema, strict) in [(closed, json!(true)), (open, Value::Null)] {
+        let mut r = request();
+        r.constraint = Some(Constraint::JsonSchema(schema.clone()));
+        let body = sent(Wire::OpenAi, &endpoint("http://localhost/v1", "m"), &r);
+        assert_eq!(body["response_format"]["json_schema"]["schema"], schema);
+        assert_eq!(body["response_format"]["json_schema"]["strict"], strict);
+        for (wire, base) in [(Wire::OpenAi, "https://api.deepseek.com"), (Wire::Anthropic, "https://api.anthropic.com")]
+        {
+            let body = sent(wire, &endpoint(base, "m"), &r);
+            assert!(body.get("response_format").is_none());
+            assert!(body.to_string().contains("JSON Schema"), "the schema goes along as an instruction");
+        }
+    }
+}
+
+#[test]
+fn openai_reasoning_models_get_the_limit_under_its_newer_name() {
+    let mut r = request();
+    r.temperature = Some(0.2);
+    for (base, model, newer) in [
+        ("https://api.openai.com/v1", "o4-mini", true),
+        ("https://api.openai.com/v1", "gpt-5", true),
+        ("https://api.openai.com/v1", "gpt-4o", false),
+        ("https://openrouter.ai/api/v1", "gpt-5", false),
+        ("https://api.openai.com.evil.example/v1", "o3", false),
+        ("http://localhost:11434/v1", "olmo", false),
+    ] {
+        let body = sent(Wire::OpenAi, &endpoint(base, model), &r);
+        assert_eq!(body.get("max_completion_tokens").is_some(), newer, "{base} {model}");
+        assert_eq!(body.get("max_tokens").is_none(), newer, "{base} {model}");
+        assert_eq!(body.get("temperature").is_none(), newer, "{base} {model}");
+    }
+}
+
+#[test]
+fn reasoning_goes_back_only_to_those_who_want_it_and_only_within_its_round() {
+    let mut r = request();
+    r.messages = tool_round();
+    let back = |base: &str, r: &Request| {
+        sent(Wire::OpenAi, &endpoint(base, "m"), r)["messages"][2].get("reasoning_content").is_some()
+    };
+    assert!(back("https://api.deepseek.com", &r) && back("https://api.moonshot.cn/v1", &r));
+    assert!(!back("https://api.openai.com/v1", &r));
+    r.messages.push(Message::user("next question"));
+    assert!(!back("https://api.deepseek.com", &r));
+}
+
+#[test]
+fn what_a_provider_cannot_do_is_refused_before_it_is_sent() {
+    let here = endpoint("http://localhost/v1", "m");
+    let mut r = request();
+    r.constraint = Some(Constraint::Gbnf("root ::= \"a\"".into()));
+    let mut hot = request();
+    hot.temperature = Some(f32::NAN);
+    for wire in [Wire::OpenAi, Wire::Anthropic] {
+        for r in [&r, &hot] {
+            let error = build_payload(wire, &here, r, true).unwrap_err();
+            assert_eq!(error.body().kind, jarvis_protocol::ErrorKind::InvalidRequest);
+        }
+    }
+}
+
+#[test]
+fn no_secret_is_shown_by_debug() {
+    let mut endpoint = endpoint("https://user:password@host/v1", "m");
+    endpoint.key = ApiKey::new("  sk-secret\n");
+    let shown = format!("{endpoint:?}");
+    for secret in ["sk-secret", "hidden", "password"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    assert!(ApiKey::new(" \n").is_none());
+}

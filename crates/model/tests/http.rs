@@ -1,0 +1,394 @@
+//! Providers over real sockets: statuses, retries, hangs, broken streams, wrong keys, cancelling.
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+use jarvis_model::{
+    ApiKey, Completion, Delta, Endpoint, Finish, ModelError, ModelHandle, Request, Traits, Wire, anthropic,
+    list_models, openai,
+};
+use jarvis_protocol::{ErrorKind, Message};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use wiremock::matchers::{body_partial_json, header, method, path};
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+const KEY: &str = "sk-very-secret-key";
+
+fn endpoint(base_url: String) -> Endpoint {
+    Endpoint {
+        provider: "test".into(),
+        base_url,
+        key: ApiKey::new(KEY),
+        model: "m".into(),
+        connect_timeout: Duration::from_secs(2),
+        idle_timeout: Duration::from_millis(400),
+        total_timeout: Duration::from_secs(20),
+        retries: 2,
+        extra_headers: vec![],
+    }
+}
+
+fn request(wire: Wire, endpoint: Endpoint) -> Request {
+    let traits = Traits { native_tools: true, grammar: false, context_tokens: 1 << 17 };
+    let backend = match wire {
+        Wire::OpenAi => openai(endpoint),
+        Wire::Anthropic => anthropic(endpoint),
+    };
+    ModelHandle::new("test/m", traits, backend).request(vec![Message::user("hi")])
+}
+
+async fn send(request: &Request) -> (Result<Completion, ModelError>, Vec<Delta>) {
+    let mut deltas = Vec::new();
+    let result = request.send(&mut |d| deltas.push(d), &CancellationToken::new()).await;
+    (result, deltas)
+}
+
+fn texts(deltas: &[Delta]) -> String {
+    deltas.iter().filter_map(|d| if let Delta::Text(t) = d { Some(t.as_str()) } else { None }).collect()
+}
+
+fn statuses(deltas: &[Delta]) -> usize {
+    deltas.iter().filter(|d| matches!(d, Delta::Status(_))).count()
+}
+
+fn answer(text: &str) -> Value {
+    json!({
+        "id": "c", "object": "chat.completion", "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 3}},
+    })
+}
+
+fn stream(text: &str) -> ResponseTemplate {
+    let piece = |delta: Value, finish: Value| {
+        format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
+    };
+    let body = piece(json!({"content": text}), Value::Null) + &piece(json!({}), json!("stop")) + "data: [DONE]\n\n";
+    ResponseTemplate::new(200).set_body_raw(body, "text/event-stream")
+}
+
+/// A server that sends `parts` with pauses and then either closes or hangs; it counts its connections.
+async fn raw_server(
+    parts: Vec<(u64, &'static str)>,
+    hang: bool,
+) -> (String, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/v1", listener.local_addr().unwrap());
+    let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = count.clone();
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let parts = parts.clone();
+            tokio::spawn(async move {
+                let mut buffer = [0; 4096];
+                let _ = socket.read(&mut buffer).await;
+                for (pause, part) in parts {
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                    if socket.write_all(part.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+                if hang {
+                    tokio::time::sleep(Duration::from_secs(60)).await;
+                }
+            });
+        }
+    });
+    (address, count)
+}
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+const LONG_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 100000\r\n\r\n";
+const HELLO: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hello\"}}]}\n\n";
+const FINISH: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+
+#[tokio::test]
+async fn both_modes_of_openai_answer_alike() {
+    let server = MockServer::start().await;
+    let asked = |on: bool| {
+        Mock::given(method("POST"))
+            .and(path("/v1/chat/completions"))
+            .and(header("authorization", format!("Bearer {KEY}").as_str()))
+            .and(body_partial_json(json!({"stream": on, "model": "m"})))
+    };
+    asked(false).respond_with(ResponseTemplate::new(200).set_body_json(answer("你好"))).mount(&server).await;
+    asked(true).respond_with(stream("你好")).mount(&server).await;
+    let mut r = request(Wire::OpenAi, endpoint(format!("{}/v1/", server.uri())));
+    let (streamed, deltas) = send(&r).await;
+    let streamed = streamed.unwrap();
+    assert_eq!((streamed.text.as_str(), streamed.finish, texts(&deltas).as_str()), ("你好", Finish::Stop, "你好"));
+    assert!(streamed.usage.input_tokens > 0 && streamed.usage.output_tokens > 0, "estimated where none is sent");
+    r.stream = false;
+    let (whole, deltas) = send(&r).await;
+    let whole = whole.unwrap();
+    assert_eq!((whole.text.as_str(), texts(&deltas).as_str()), ("你好", "你好"));
+    assert_eq!((whole.usage.input_tokens, whole.usage.output_tokens, whole.usage.cached_tokens), (7, 2, 3));
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_the_stream_flag_is_understood_both_ways() {
+    let server = MockServer::start().await;
+    let asked = |on: bool| Mock::given(method("POST")).and(body_partial_json(json!({"stream": on})));
+    asked(true).respond_with(ResponseTemplate::new(200).set_body_json(answer("whole"))).mount(&server).await;
+    asked(false).respond_with(stream("streamed")).mount(&server).await;
+    let mut r = request(Wire::OpenAi, endpoint(server.uri()));
+    assert_eq!(send(&r).await.0.unwrap().text, "whole");
+    r.stream = false;
+    assert_eq!(send(&r).await.0.unwrap().text, "streamed");
+}
+
+#[tokio::test]
+async fn anthropic_answers_whole_with_its_headers_and_samples_one_by_one() {
+    let server = MockServer::start().await;
+    let body = json!({
+        "type": "message", "role": "assistant", "stop_reason": "tool_use",
+        "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Looking."},
+                    {"type": "tool_use", "id": "t1", "name": "now", "input": {}}],
+        "usage": {"input_tokens": 5, "cache_read_input_tokens": 4, "output_tokens": 2},
+    });
+    Mock::given(method("POST"))
+        .and(path("/v1/messages"))
+        .and(header("x-api-key", KEY))
+        .and(header("anthropic-version", "2023-06-01"))
+        .and(header("x-extra", "1"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(body))
+        .expect(5)
+        .mount(&server)
+        .await;
+    for base in [server.uri(), format!("{}/v1", server.uri())] {
+        let mut endpoint = endpoint(base);
+        endpoint.extra_headers.push(("X-Extra".into(), "1".into()));
+        let mut r = request(Wire::Anthropic, endpoint);
+        r.stream = false;
+        let got = send(&r).await.0.unwrap();
+        assert_eq!((got.text.as_str(), got.reasoning.as_deref()), ("Looking.", Some("hm")));
+        assert_eq!((got.tool_calls[0].name.as_str(), &got.tool_calls[0].args), ("now", &json!({})));
+        assert_eq!((got.usage.input_tokens, got.usage.cached_tokens, got.finish), (9, 4, Finish::ToolCalls));
+    }
+    let mut endpoint = endpoint(server.uri());
+    endpoint.extra_headers.push(("X-Extra".into(), "1".into()));
+    let mut r = request(Wire::Anthropic, endpoint);
+    r.stream = false;
+    r.samples = 3;
+    let got = send(&r).await.0.unwrap();
+    assert_eq!((got.alternatives.len(), got.usage.output_tokens), (2, 6));
+}
+
+#[tokio::test]
+async fn each_status_has_its_kind_and_only_transient_ones_are_asked_again() {
+    use ErrorKind::*;
+    for (status, kind, attempts) in [
+        (400, InvalidRequest, 1),
+        (401, Auth, 1),
+        (403, Auth, 1),
+        (404, InvalidRequest, 1),
+        (422, InvalidRequest, 1),
+        (429, RateLimit, 3),
+        (500, Overloaded, 3),
+        (503, Overloaded, 3),
+        (529, Overloaded, 3),
+    ] {
+        let server = MockServer::start().await;
+        let refusal = ResponseTemplate::new(status)
+            .insert_header("retry-after-ms", "20")
+            .set_body_json(json!({"error": {"message": format!("wrong {KEY} (401, 429)"), "type": "x"}}));
+        Mock::given(method("POST")).respond_with(refusal).expect(attempts).mount(&server).await;
+        let (result, deltas) = send(&request(Wire::OpenAi, endpoint(server.uri()))).await;
+        let error = result.unwrap_err();
+        assert_eq!(error.body().kind, kind, "{status}");
+        assert!(!error.to_string().contains(KEY) && error.to_string().contains("wrong [key]"), "{error}");
+        assert_eq!(statuses(&deltas), attempts as usize - 1, "each wait is told");
+        assert!(!format!("{deltas:?}").contains(KEY));
+    }
+}
+
+#[tokio::test]
+async fn a_rate_limit_passes_after_the_time_the_provider_names() {
+    let server = MockServer::start().await;
+    let limit = ResponseTemplate::new(429).insert_header("retry-after", "1").set_body_string("slow down");
+    Mock::given(method("POST")).respond_with(limit).up_to_n_times(1).mount(&server).await;
+    Mock::given(method("POST")).respond_with(stream("ok")).mount(&server).await;
+    let begun = Instant::now();
+    let (result, deltas) = send(&request(Wire::OpenAi, endpoint(server.uri()))).await;
+    assert_eq!(result.unwrap().text, "ok");
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert!(matches!(&deltas[0], Delta::Status(s) if s.contains("1.0 s")), "{deltas:?}");
+}
+
+#[tokio::test]
+async fn a_wait_past_the_total_limit_is_not_begun() {
+    let server = MockServer::start().await;
+    let limit = ResponseTemplate::new(429).insert_header("retry-after", "3600");
+    Mock::given(method("POST")).respond_with(limit).expect(1).mount(&server).await;
+    let begun = Instant::now();
+    let error = send(&request(Wire::OpenAi, endpoint(server.uri()))).await.0.unwrap_err();
+    assert!(matches!(error, ModelError::RateLimit { retry_after: Some(d), .. } if d.as_secs() == 3600), "{error:?}");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_hanging_server_is_a_timeout_and_is_asked_once_more() {
+    for parts in [vec![], vec![(0, HEAD)]] {
+        let (url, count) = raw_server(parts, true).await;
+        let (result, deltas) = send(&request(Wire::OpenAi, endpoint(url))).await;
+        let error = result.unwrap_err();
+        assert_eq!(error.body().kind, ErrorKind::Timeout, "{error}");
+        assert_eq!((count.load(std::sync::atomic::Ordering::SeqCst), statuses(&deltas)), (2, 1));
+    }
+}
+
+#[tokio::test]
+async fn the_total_limit_ends_a_stream_that_drips() {
+    let drip = std::iter::repeat_n((100, ": still here\n\n"), 100);
+    let (url, _) = raw_server(std::iter::once((0, HEAD)).chain(drip).collect(), true).await;
+    let mut endpoint = endpoint(url);
+    endpoint.total_timeout = Duration::from_secs(1);
+    let begun = Instant::now();
+    let error = send(&request(Wire::OpenAi, endpoint)).await.0.unwrap_err();
+    assert_eq!(error.body().kind, ErrorKind::Timeout);
+    assert!(begun.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn a_stream_that_dies_after_text_was_shown_is_broken_and_not_repeated() {
+    for head in [HEAD, LONG_HEAD] {
+        let (url, count) = raw_server(vec![(0, head), (20, HELLO)], false).await;
+        let (result, deltas) = send(&request(Wire::OpenAi, endpoint(url))).await;
+        let error = result.unwrap_err();
+        assert!(matches!(error, ModelError::Broken { .. }), "{error:?}");
+        assert_eq!((texts(&deltas).as_str(), count.load(std::sync::atomic::Ordering::SeqCst)), ("Hello", 1));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_dies_before_any_text_is_asked_for_again() {
+    let (url, count) = raw_server(vec![(0, LONG_HEAD), (10, ": hi\n\n")], false).await;
+    let error = send(&request(Wire::OpenAi, endpoint(url))).await.0.unwrap_err();
+    assert!(matches!(error, ModelError::Broken { .. }), "{error:?}");
+    assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn a_finished_answer_counts_though_the_connection_hangs_or_dies() {
+    for hang in [true, false] {
+        let (url, _) = raw_server(vec![(0, LONG_HEAD), (0, HELLO), (0, FINISH)], hang).await;
+        assert_eq!(send(&request(Wire::OpenAi, endpoint(url))).await.0.unwrap().text, "Hello");
+    }
+}
+
+#[tokio::test]
+async fn garbage_with_a_good_status_is_a_protocol_error_that_shows_it() {
+    for (kind, body) in [
+        ("text/html", "<html>Log in first</html>"),
+        ("application/json", "{\"hello\":1} Log in"),
+        ("text/plain", "Log in"),
+        ("application/json", "{\"Log in\":1}"),
+    ] {
+        let server = MockServer::start().await;
+        let page = ResponseTemplate::new(200).set_body_raw(body, kind);
+        Mock::given(method("POST")).respond_with(page).expect(2).mount(&server).await;
+        let mut r = request(Wire::OpenAi, endpoint(server.uri()));
+        for on in [true, false] {
+            r.stream = on;
+            let error = send(&r).await.0.unwrap_err();
+            assert_eq!(error.body().kind, ErrorKind::Protocol, "{body} {error}");
+            assert!(error.to_string().contains("Log in"), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_with_a_good_status_has_its_kind() {
+    let server = MockServer::start().await;
+    let body = json!({"error": {"message": "too long", "code": "context_length_exceeded"}});
+    Mock::given(method("POST")).respond_with(ResponseTemplate::new(200).set_body_json(body)).mount(&server).await;
+    let error = send(&request(Wire::OpenAi, endpoint(server.uri()))).await.0.unwrap_err();
+    assert_eq!(error.body().kind, ErrorKind::ContextOverflow);
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_with_the_key() {
+    let other = MockServer::start().await;
+    Mock::given(method("GET")).respond_with(stream("stolen")).expect(0).mount(&other).await;
+    let server = MockServer::start().await;
+    let away = ResponseTemplate::new(302).insert_header("location", other.uri().as_str());
+    Mock::given(method("POST")).respond_with(away).mount(&server).await;
+    let error = send(&request(Wire::Anthropic, endpoint(server.uri()))).await.0.unwrap_err();
+    assert_eq!(error.body().kind, ErrorKind::Protocol);
+}
+
+#[tokio::test]
+async fn nobody_listening_is_a_network_error_that_names_the_host() {
+    let mut endpoint = endpoint("http://127.0.0.1:9/v1".into());
+    endpoint.retries = 1;
+    let (result, deltas) = send(&request(Wire::OpenAi, endpoint.clone())).await;
+    let error = result.unwrap_err();
+    assert!(
+        matches!(&error, ModelError::Network { host, message } if host == "127.0.0.1:9" && message.contains("refused")),
+        "{error}"
+    );
+    assert_eq!(statuses(&deltas), 1);
+    endpoint.base_url = "http://no-such-host.invalid/v1".into();
+    endpoint.retries = 0;
+    assert_eq!(send(&request(Wire::OpenAi, endpoint)).await.0.unwrap_err().body().kind, ErrorKind::Network);
+}
+
+#[tokio::test]
+async fn settings_that_cannot_work_say_so() {
+    for (url, key) in [("api.openai.com/v1", "k"), ("ftp://x/v1", "k"), ("", "k"), ("http://localhost/v1", "a\nb")] {
+        let mut endpoint = endpoint(url.into());
+        endpoint.key = ApiKey::new(key);
+        let error = send(&request(Wire::OpenAi, endpoint)).await.0.unwrap_err();
+        assert!(error.body().hint.is_some() && matches!(error, ModelError::Load { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn cancelling_works_at_every_point_within_a_tenth_of_a_second() {
+    let busy = MockServer::start().await;
+    let limit = ResponseTemplate::new(429).insert_header("retry-after", "10");
+    Mock::given(method("POST")).respond_with(limit).mount(&busy).await;
+    let (silent, _) = raw_server(vec![], true).await;
+    let (headed, _) = raw_server(vec![(0, HEAD)], true).await;
+    let (talking, _) = raw_server(vec![(0, HEAD), (0, HELLO)], true).await;
+    for (url, stream) in [(busy.uri(), true), (silent.clone(), true), (silent, false), (headed, true), (talking, true)]
+    {
+        let mut endpoint = endpoint(url);
+        endpoint.idle_timeout = Duration::from_secs(30);
+        let mut r = request(Wire::OpenAi, endpoint);
+        r.stream = stream;
+        let cancel = CancellationToken::new();
+        let later = cancel.clone();
+        let at = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            later.cancel();
+            Instant::now()
+        });
+        let result = r.send(&mut |_| {}, &cancel).await;
+        let ended = Instant::now();
+        assert_eq!(result, Err(ModelError::Cancelled));
+        assert!(ended - at.await.unwrap() < Duration::from_millis(100));
+    }
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let r = request(Wire::OpenAi, endpoint("http://127.0.0.1:9".into()));
+    assert_eq!(r.send(&mut |_| {}, &cancel).await, Err(ModelError::Cancelled));
+}
+
+#[tokio::test]
+async fn models_are_listed_from_either_wire() {
+    let server = MockServer::start().await;
+    let list = json!({"data": [{"id": "b"}, {"id": "a"}]});
+    let good = ResponseTemplate::new(200).set_body_json(list);
+    Mock::given(method("GET")).and(path("/v1/models")).respond_with(good).mount(&server).await;
+    let refusal = ResponseTemplate::new(401).set_body_json(json!({"error": {"message": "bad key"}}));
+    Mock::given(method("GET")).and(path("/models")).respond_with(refusal).mount(&server).await;
+    let at = |base: &str| endpoint(format!("{}{base}", server.uri()));
+    assert_eq!(list_models(Wire::OpenAi, &at("/v1")).await.unwrap(), ["b", "a"]);
+    assert_eq!(list_models(Wire::Anthropic, &at("")).await.unwrap(), ["b", "a"]);
+    assert_eq!(list_models(Wire::OpenAi, &at("")).await.unwrap_err().body().kind, ErrorKind::Auth);
+}

@@ -1,0 +1,85 @@
+//! The lock between processes, and files that are replaced whole or not at all.
+
+use crate::RegistryError;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const LOCK: &str = ".lock";
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+
+/// Held while one process or thread writes; released when dropped, or by the system when the process dies.
+pub(crate) struct WriteLock {
+    _file: File,
+}
+
+/// Creates `root` where it is missing.
+///
+/// # Errors
+/// `Busy` when another process keeps the lock for 15 s.
+pub(crate) fn lock(root: &Path) -> Result<WriteLock, RegistryError> {
+    fs::create_dir_all(root).map_err(|e| RegistryError::io("create", root, e))?;
+    let path = root.join(LOCK);
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|e| RegistryError::io("open", &path, e))?;
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(WriteLock { _file: file }),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(e)) => return Err(RegistryError::io("lock", &path, e)),
+        }
+        if start.elapsed() > LONGEST_WAIT {
+            return Err(RegistryError::Busy { root: root.to_owned(), seconds: LONGEST_WAIT.as_secs() });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(4));
+    }
+}
+
+/// Writes `bytes` to `path` and waits until they are on disk. What was at `path` before is lost: for staged files only.
+pub(crate) fn stage(path: &Path, bytes: &[u8]) -> Result<(), RegistryError> {
+    let written = (|| {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_data()
+    })();
+    written.map_err(|e| {
+        // A half-written staged file is of no use to anyone.
+        let _ = fs::remove_file(path);
+        RegistryError::io("write", path, e)
+    })
+}
+
+/// Puts a staged file in its place.
+pub(crate) fn publish(staged: &Path, path: &Path) -> Result<(), RegistryError> {
+    fs::rename(staged, path).map_err(|e| RegistryError::io("replace", path, e))
+}
+
+/// Waits until the names in `dir` are on disk.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), RegistryError> {
+    File::open(dir).and_then(|d| d.sync_all()).map_err(|e| RegistryError::io("sync", dir, e))
+}
+
+/// The bytes of `path`, or none where there is no such file.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, RegistryError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(RegistryError::io("read", path, e)),
+    }
+}
+
+pub(crate) fn remove(path: &Path) -> Result<(), RegistryError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(RegistryError::io("remove", path, e)),
+    }
+}

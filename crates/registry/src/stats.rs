@@ -1,0 +1,183 @@
+//! Counts of executions, in two tables of the home's SQLite file. Reading never creates or changes the file.
+
+use crate::RegistryError;
+use crate::types::{Run, Stats};
+use jarvis_protocol::{CapabilityName, Version};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Runs kept one by one for each capability; older ones live on in the totals.
+const KEPT: i64 = 50;
+const RECENT: i64 = 10;
+
+const SCHEMA: &str = "
+    CREATE TABLE IF NOT EXISTS capability_totals (
+        name TEXT PRIMARY KEY, runs INTEGER NOT NULL, failures INTEGER NOT NULL, wall_us INTEGER NOT NULL,
+        last_used TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS capability_errors (
+        name TEXT NOT NULL, class TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (name, class)) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS capability_runs (
+        id INTEGER PRIMARY KEY, name TEXT NOT NULL, version TEXT NOT NULL, ok INTEGER NOT NULL,
+        wall_us INTEGER NOT NULL, at TEXT NOT NULL);
+    CREATE INDEX IF NOT EXISTS capability_runs_by_name ON capability_runs (name, id);";
+
+pub(crate) struct Statistics {
+    path: PathBuf,
+    writer: Mutex<Option<Connection>>,
+    reader: Mutex<Option<Connection>>,
+}
+
+impl Statistics {
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, writer: Mutex::new(None), reader: Mutex::new(None) }
+    }
+
+    pub fn record(&self, name: &CapabilityName, run: &Run) -> Result<(), RegistryError> {
+        self.write(|tx| {
+            tx.prepare_cached(
+                "INSERT INTO capability_totals VALUES (?1, 1, ?2, ?3, ?4) ON CONFLICT (name) DO UPDATE SET
+                 runs = runs + 1, failures = failures + ?2, wall_us = wall_us + ?3, last_used = max(last_used, ?4)",
+            )?
+            .execute(params![name.as_str(), !run.ok, run.wall_us as i64, run.at])?;
+            if !run.ok {
+                let class = run.error_class.as_deref().unwrap_or("unknown");
+                tx.prepare_cached(
+                    "INSERT INTO capability_errors VALUES (?1, ?2, 1)
+                     ON CONFLICT (name, class) DO UPDATE SET count = count + 1",
+                )?
+                .execute(params![name.as_str(), class])?;
+            }
+            tx.prepare_cached("INSERT INTO capability_runs (name, version, ok, wall_us, at) VALUES (?, ?, ?, ?, ?)")?
+                .execute(params![name.as_str(), run.version.to_string(), run.ok, run.wall_us as i64, run.at])?;
+            tx.prepare_cached(
+                "DELETE FROM capability_runs WHERE name = ?1 AND id <=
+                 (SELECT id FROM capability_runs WHERE name = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+            )?
+            .execute(params![name.as_str(), KEPT])?;
+            Ok(())
+        })
+    }
+
+    pub fn forget(&self, name: &CapabilityName) -> Result<(), RegistryError> {
+        if !self.path.exists() {
+            return Ok(());
+        }
+        self.write(|tx| {
+            for table in ["capability_totals", "capability_errors", "capability_runs"] {
+                tx.execute(&format!("DELETE FROM {table} WHERE name = ?"), [name.as_str()])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// `current` chooses the runs shown as recent; without it those of every version.
+    pub fn of(&self, name: &CapabilityName, current: Option<&Version>) -> Result<Stats, RegistryError> {
+        let mut slot = locked(&self.reader);
+        if slot.is_none() {
+            if !self.path.exists() {
+                return Ok(Stats::default());
+            }
+            *slot = Some(self.open_to_read().map_err(|e| self.error(&e))?);
+        }
+        let Some(db) = slot.as_ref() else { return Ok(Stats::default()) };
+        read(db, name, current).map_err(|e| self.error(&e))
+    }
+
+    fn open_to_read(&self) -> Result<Connection, rusqlite::Error> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(&self.path, flags)?;
+        db.busy_timeout(Duration::from_secs(5))?;
+        match db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
+            Ok(()) => Ok(db),
+            // In a directory where nobody can write, WAL has no place for its shared memory; there nobody changes
+            // the file either, so it can be read as it is.
+            Err(e) if e.sqlite_error_code() == Some(rusqlite::ErrorCode::CannotOpen) => {
+                let uri = format!("file:{}?immutable=1", escape(&self.path.to_string_lossy()));
+                Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn write(
+        &self,
+        work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<(), rusqlite::Error>,
+    ) -> Result<(), RegistryError> {
+        let mut slot = locked(&self.writer);
+        let result = (|| {
+            let db = match slot.as_mut() {
+                Some(db) => db,
+                None => slot.insert(open_to_write(&self.path)?),
+            };
+            let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            work(&tx)?;
+            tx.commit()
+        })();
+        result.map_err(|e| self.error(&e))
+    }
+
+    fn error(&self, error: &rusqlite::Error) -> RegistryError {
+        RegistryError::Statistics { path: self.path.clone(), message: error.to_string() }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open_to_write(path: &std::path::Path) -> Result<Connection, rusqlite::Error> {
+    if let Some(dir) = path.parent() {
+        // If this fails, opening the file says so.
+        let _ = std::fs::create_dir_all(dir);
+    }
+    let db = Connection::open(path)?;
+    db.busy_timeout(Duration::from_secs(5))?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    // A power cut may lose the last counts, never the file.
+    db.pragma_update(None, "synchronous", "NORMAL")?;
+    db.execute_batch(SCHEMA)?;
+    Ok(db)
+}
+
+fn read(db: &Connection, name: &CapabilityName, current: Option<&Version>) -> Result<Stats, rusqlite::Error> {
+    let has_tables: bool = db
+        .prepare_cached("SELECT count(*) FROM sqlite_schema WHERE name = 'capability_runs'")?
+        .query_row([], |row| row.get(0))?;
+    if !has_tables {
+        return Ok(Stats::default());
+    }
+    let totals = db
+        .prepare_cached("SELECT runs, failures, wall_us, last_used FROM capability_totals WHERE name = ?")?
+        .query_row([name.as_str()], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, String>(3)?))
+        })
+        .optional()?;
+    let Some((runs, failures, wall_us, last_used)) = totals else { return Ok(Stats::default()) };
+    let mut recent: Vec<bool> = db
+        .prepare_cached(
+            "SELECT ok FROM capability_runs WHERE name = ?1 AND (?2 IS NULL OR version = ?2)
+             ORDER BY id DESC LIMIT ?3",
+        )?
+        .query_map(params![name.as_str(), current.map(Version::to_string), RECENT], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    recent.reverse();
+    let errors = db
+        .prepare_cached("SELECT class, count FROM capability_errors WHERE name = ?")?
+        .query_map([name.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)? as u64)))?
+        .collect::<Result<_, _>>()?;
+    Ok(Stats {
+        runs: runs as u64,
+        failures: failures as u64,
+        recent,
+        mean_ms: if runs > 0 { wall_us as f64 / runs as f64 / 1000.0 } else { 0.0 },
+        last_used: Some(last_used),
+        errors,
+    })
+}
+
+/// Escapes what has a meaning in a `file:` URI.
+fn escape(path: &str) -> String {
+    path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+}

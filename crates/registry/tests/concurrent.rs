@@ -1,0 +1,131 @@
+//! Several processes on one home, and processes that die in mid-write.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{CODE, Home, capability, name, open, register, version_of};
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// Started by the tests below as a process of its own; registers until it is killed or done.
+#[test]
+#[ignore = "a helper process of the tests below"]
+fn child_registers() {
+    let home = std::env::var_os("JARVIS_REGISTRY_TEST_HOME").expect("started by a test");
+    let tag = std::env::var("JARVIS_REGISTRY_TEST_TAG").unwrap();
+    let count: usize = std::env::var("JARVIS_REGISTRY_TEST_COUNT").unwrap().parse().unwrap();
+    let registry = open(Path::new(&home));
+    for i in 0..count {
+        // New names, updates, and now and then a removal.
+        let of = format!("cap_{tag}_{}", i % 40);
+        if count > 1000 && i % 7 == 6 && registry.get(&name(&of)).unwrap().is_some() {
+            registry.remove(&name(&of)).unwrap();
+        } else {
+            registry.register(version_of(capability(&of), &format!("// {tag} {i}\n"))).unwrap();
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this very test binary, as a second process")]
+fn child(home: &Home, tag: &str, count: usize) -> Child {
+    std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_registers", "--ignored", "--test-threads=1"])
+        .env("JARVIS_REGISTRY_TEST_HOME", home.path())
+        .env("JARVIS_REGISTRY_TEST_TAG", tag)
+        .env("JARVIS_REGISTRY_TEST_COUNT", count.to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Everything in the index has its code, and git agrees with the files.
+fn assert_whole(home: &Home) {
+    let registry = home.registry();
+    let listing = registry.list().unwrap();
+    assert!(listing.damaged.is_empty(), "{:?}", listing.damaged);
+    for cap in &listing.capabilities {
+        assert!(registry.code(cap).unwrap().matches_digest, "{}", cap.name);
+    }
+}
+
+#[test]
+fn threads_and_processes_that_register_at_once_lose_nothing() {
+    let home = Home::new();
+    let mut children: Vec<Child> = ["a", "b", "c"].iter().map(|tag| child(&home, tag, 12)).collect();
+    let shared = home.registry();
+    std::thread::scope(|scope| {
+        for t in 0..3 {
+            let shared = shared.clone();
+            scope.spawn(move || {
+                for i in 0..12 {
+                    register(&shared, &format!("thread_{t}_{i}"), CODE);
+                }
+            });
+        }
+        scope.spawn(|| {
+            // Reading in the meantime sees whole states alone.
+            let reader = home.registry();
+            for _ in 0..200 {
+                for cap in reader.list().unwrap().capabilities {
+                    assert!(reader.code(&cap).unwrap().matches_digest, "{}", cap.name);
+                }
+            }
+        });
+    });
+    for child in &mut children {
+        assert!(child.wait().unwrap().success());
+    }
+    let names: HashSet<String> =
+        home.registry().list().unwrap().capabilities.iter().map(|c| c.name.to_string()).collect();
+    assert_eq!(names.len(), 72);
+    assert_whole(&home);
+    assert_eq!(home.git(&["rev-list", "--count", "HEAD"]).trim(), "72");
+    assert_eq!(home.git(&["status", "--porcelain"]), "");
+    home.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn another_process_s_registration_is_seen_at_once() {
+    let home = Home::new();
+    let (here, there) = (home.registry(), home.registry());
+    for i in 0..10 {
+        let of = format!("cap_{i}");
+        register(&there, &of, CODE);
+        assert!(here.get(&name(&of)).unwrap().is_some());
+        assert!(here.search(&of, 1).unwrap()[0].capability.name.as_str() == of);
+    }
+}
+
+#[test]
+fn killed_at_any_point_of_a_write_the_state_is_the_old_or_the_new_one() {
+    let home = Home::new();
+    let start = Instant::now();
+    let mut kills = 0u64;
+    while start.elapsed() < Duration::from_secs(10) {
+        let mut child = child(&home, "k", usize::MAX);
+        std::thread::sleep(Duration::from_micros(25_000 + kills * 7919 % 60_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+        if home.index().exists() {
+            assert_whole(&home);
+        }
+    }
+    register(&home.registry(), "after_all", CODE);
+    assert_whole(&home);
+    assert_eq!(home.git(&["status", "--porcelain"]), "", "the next write commits what was interrupted");
+    home.git(&["fsck", "--strict"]);
+    // Every version in the index can be found in the history.
+    let registry = home.registry();
+    for cap in registry.list().unwrap().capabilities {
+        let history = registry.history(&cap.name).unwrap();
+        assert!(history.last().unwrap().commit.is_some(), "{} {}", cap.name, cap.version);
+        assert_eq!(history.last().unwrap().version, cap.version);
+    }
+    let leftovers: Vec<_> = std::fs::read_dir(home.root().join(".staged")).unwrap().flatten().collect();
+    assert!(leftovers.is_empty(), "{leftovers:?}");
+    println!("{kills} kills, {} commits", home.git(&["rev-list", "--count", "HEAD"]).trim());
+}

@@ -1,0 +1,262 @@
+//! Runs permitted plans: a worker for each, watched from outside.
+
+use crate::check::{Checked, check};
+use crate::converse::{End, Talk, converse};
+use crate::control::Exit;
+use crate::error::SandboxError;
+use crate::frame::{self, Fault, Kind, Ready};
+use crate::pool::{Idle, Zygote, lock};
+use jarvis_policy::Permit;
+use jarvis_protocol::{ExecPlan, Execution, ExitClass, ScriptError};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// How long a worker may take to say that it is isolated.
+const READY: Duration = Duration::from_secs(10);
+
+/// How long the kernel's report on a worker that is gone is waited for.
+const REPORT: Duration = Duration::from_millis(500);
+
+/// Checked versions of code that are kept; the check costs more than a small run.
+const KEPT: usize = 128;
+
+#[derive(Debug, Clone)]
+pub struct SandboxConfig {
+    /// A binary whose main function calls [`crate::worker_main`] when it is started as `jarvis-worker`.
+    pub worker_exe: PathBuf,
+    /// Workers kept warm.
+    pub pool: usize,
+    /// Jobs at the same time; more wait in turn.
+    pub max_workers: usize,
+}
+
+/// Runs permitted plans. Cheap to clone; starts nothing before its first job. The workers end with the last clone.
+#[derive(Clone)]
+pub struct Executor(Arc<Shared>);
+
+struct Shared {
+    config: SandboxConfig,
+    turns: Semaphore,
+    zygote: tokio::sync::Mutex<Option<Arc<Zygote>>>,
+    checked: Mutex<HashMap<String, Arc<Checked>>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(zygote) = self.zygote.get_mut() {
+            zygote.close();
+        }
+    }
+}
+
+/// A worker that is isolated and waits for its job. It is killed when this is dropped before it ended.
+struct Worker {
+    zygote: Arc<Zygote>,
+    id: u64,
+    stream: UnixStream,
+    layers: Vec<String>,
+    ended: Option<oneshot::Receiver<Exit>>,
+    alive: bool,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if self.alive {
+            self.zygote.kill(self.id);
+        }
+    }
+}
+
+impl Executor {
+    pub fn new(config: SandboxConfig) -> Executor {
+        let turns = Semaphore::new(config.max_workers.max(1));
+        Executor(Arc::new(Shared { config, turns, zygote: tokio::sync::Mutex::new(None), checked: Mutex::default() }))
+    }
+
+    /// Runs the plan that was permitted, once. What the code does wrong is in the [`Execution`]; only isolation that
+    /// cannot be set up, or a worker that cannot be started, is an error.
+    pub async fn run(&self, permit: Permit, cancel: &CancellationToken) -> Result<Execution, SandboxError> {
+        let started = Instant::now();
+        let plan = permit.into_plan();
+        let checked = match self.checked(&plan) {
+            Ok(checked) => checked,
+            Err(error) => return Ok(without_worker(ExitClass::Rejected, Some(error), started)),
+        };
+        // The semaphore is never closed, so the turn is always there.
+        let _turn = tokio::select! {
+            turn = self.0.turns.acquire() => turn.ok(),
+            () = cancel.cancelled() => return Ok(without_worker(ExitClass::Cancelled, None, started)),
+        };
+        let mut worker = self.worker().await?;
+        let mut talk = Talk::default();
+        let end = converse(&mut worker.stream, &mut talk, &plan, &checked, cancel).await;
+        Ok(report(worker, talk, end, &plan, &checked, started).await)
+    }
+
+    fn checked(&self, plan: &ExecPlan) -> Result<Arc<Checked>, ScriptError> {
+        if let Some(known) = lock(&self.0.checked).get(&plan.code) {
+            return Ok(Arc::clone(known));
+        }
+        let checked = Arc::new(check(&plan.code, plan.runtime)?);
+        let mut kept = lock(&self.0.checked);
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        kept.insert(plan.code.clone(), Arc::clone(&checked));
+        Ok(checked)
+    }
+
+    async fn worker(&self) -> Result<Worker, SandboxError> {
+        let zygote = self.zygote().await?;
+        match self.ready(&zygote).await {
+            // Somebody killed the zygote since the last job: a new one, once.
+            Err(_) if zygote.gone() => self.ready(&self.zygote().await?).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn zygote(&self) -> Result<Arc<Zygote>, SandboxError> {
+        let mut current = self.0.zygote.lock().await;
+        if let Some(zygote) = current.as_ref().filter(|zygote| !zygote.gone()) {
+            return Ok(Arc::clone(zygote));
+        }
+        let exe = self.0.config.worker_exe.clone();
+        let started = tokio::task::spawn_blocking(move || Zygote::start(&exe)).await;
+        let zygote = started.map_err(|e| SandboxError::io("start of the worker")(std::io::Error::other(e)))??;
+        *current = Some(Arc::clone(&zygote));
+        Ok(zygote)
+    }
+
+    async fn ready(&self, zygote: &Arc<Zygote>) -> Result<Worker, SandboxError> {
+        let Idle { id, socket, ended } = zygote.take()?;
+        let stream = UnixStream::from_std(socket).map_err(SandboxError::io("worker's socket"))?;
+        let mut worker =
+            Worker { zygote: Arc::clone(zygote), id, stream, layers: Vec::new(), ended: Some(ended), alive: true };
+        zygote.refill(self.0.config.pool)?;
+        let first = tokio::time::timeout(READY, frame::read(&mut worker.stream, frame::most(0))).await;
+        let ready = match first {
+            Ok(Ok(Some((Kind::Ready, payload)))) => serde_json::from_slice::<Ready>(&payload).ok(),
+            _ => None,
+        };
+        match ready {
+            Some(Ready { layers, missing: None }) => {
+                worker.layers = layers;
+                Ok(worker)
+            }
+            Some(Ready { missing: Some(missing), .. }) => {
+                Err(SandboxError::Isolation { missing: missing.missing, fix: missing.fix })
+            }
+            None => Err(SandboxError::io("a worker ended before its job")(std::io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+}
+
+/// Puts together what really happened.
+async fn report(
+    mut worker: Worker,
+    talk: Talk,
+    end: End,
+    plan: &ExecPlan,
+    checked: &Checked,
+    started: Instant,
+) -> Execution {
+    let done = match &end {
+        End::Done(done) => Some(done),
+        End::Stopped(_) | End::Broken(_) => {
+            worker.zygote.kill(worker.id);
+            None
+        }
+        End::Gone => None,
+    };
+    worker.alive = false;
+    // A worker that is done says itself what it took; of one that is gone the kernel does.
+    let (cpu_us, peak_memory_kb, signal) = match (done, worker.ended.take()) {
+        (None, Some(ended)) => match tokio::time::timeout(REPORT, ended).await {
+            Ok(Ok(exit)) => (exit.cpu_us, exit.peak_memory_kb, exit.signal),
+            _ => (0, 0, None),
+        },
+        (Some(done), _) => (done.cpu_us, done.peak_memory_kb, None),
+        (None, None) => (0, 0, None),
+    };
+    let (exit, error) = match end {
+        End::Done(done) => (done.exit, done.fault.map(|fault| in_own_lines(fault, checked))),
+        End::Stopped(exit) => (exit, None),
+        End::Broken(what) => (ExitClass::Crashed, Some(named("WorkerError", format!("the worker broke the protocol: {what}")))),
+        End::Gone => died(signal),
+    };
+    let error = error.or_else(|| explain(exit, plan));
+    let printed = talk.printed(plan.limits.output_bytes);
+    Execution {
+        exit,
+        result: if exit == ExitClass::Ok { talk.result } else { None },
+        error,
+        printed,
+        wall_us: micros(started),
+        cpu_us,
+        peak_memory_kb,
+        isolation: std::mem::take(&mut worker.layers),
+    }
+}
+
+/// Words for the ends that the worker does not explain itself.
+fn explain(exit: ExitClass, plan: &ExecPlan) -> Option<ScriptError> {
+    let limits = &plan.limits;
+    match exit {
+        ExitClass::Timeout => Some(named("TimeoutError", format!("not finished after {} ms", limits.timeout_ms))),
+        ExitClass::Memory => Some(named("MemoryError", format!("more than {} MiB of memory needed", limits.memory_mb))),
+        ExitClass::Output => {
+            Some(named("OutputError", format!("printed or returned more than {} bytes", limits.output_bytes)))
+        }
+        ExitClass::Cancelled => Some(named("CancelledError", "cancelled".to_owned())),
+        ExitClass::Ok | ExitClass::Rejected | ExitClass::Threw | ExitClass::Crashed => None,
+    }
+}
+
+fn died(signal: Option<i32>) -> (ExitClass, Option<ScriptError>) {
+    let how = match signal {
+        Some(libc::SIGXCPU) => return (ExitClass::Timeout, None),
+        Some(libc::SIGSYS) => "it made a system call that is not allowed".to_owned(),
+        Some(libc::SIGKILL) => "it was killed (the machine may be out of memory)".to_owned(),
+        Some(signal) => format!("signal {signal}"),
+        None => "without a word".to_owned(),
+    };
+    (ExitClass::Crashed, Some(named("WorkerError", format!("the worker died: {how}"))))
+}
+
+fn named(name: &str, message: String) -> ScriptError {
+    ScriptError { name: name.to_owned(), message, line: None, column: None }
+}
+
+/// The engine names places in the stripped code; people know their own.
+fn in_own_lines(fault: Fault, checked: &Checked) -> ScriptError {
+    let place = fault.stack.split(crate::MODULE_NAME).skip(1).find_map(|rest| {
+        let mut numbers = rest.strip_prefix(':')?.split(|c: char| !c.is_ascii_digit());
+        let line = numbers.next()?.parse().ok()?;
+        let column = numbers.next().and_then(|n| n.parse().ok()).unwrap_or(1);
+        checked.original(line, column)
+    });
+    let (line, column) = place.unzip();
+    ScriptError { name: fault.name, message: fault.message, line, column }
+}
+
+fn without_worker(exit: ExitClass, error: Option<ScriptError>, started: Instant) -> Execution {
+    Execution {
+        exit,
+        result: None,
+        error,
+        printed: String::new(),
+        wall_us: micros(started),
+        cpu_us: 0,
+        peak_memory_kb: 0,
+        isolation: Vec::new(),
+    }
+}
+
+fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}

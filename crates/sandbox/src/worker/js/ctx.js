@@ -1,0 +1,180 @@
+// What a capability may ask the broker for: fetch, files, secrets. Each call is a message; the broker decides on it.
+(function (native, host) {
+  "use strict";
+  const { hidden } = host;
+  const pending = new Map();
+  let last = 0;
+
+  // Sends a request; the answer comes by `host.answer`.
+  function ask(request, body) {
+    return new Promise((resolve, reject) => {
+      const id = ++last;
+      pending.set(id, { resolve, reject });
+      native.ask(id, JSON.stringify(request), body ?? new Uint8Array(0));
+    });
+  }
+  const KINDS = { __proto__: null, TypeError, RangeError, PermissionError: globalThis.PermissionError };
+  host.waiting = () => pending.size;
+  host.answer = (id, head, body) => {
+    const one = pending.get(id);
+    pending.delete(id);
+    const answer = JSON.parse(head);
+    if (answer.error === undefined) { one?.resolve({ ...answer, body }); return; }
+    const { name, message } = answer.error;
+    if (name === "TimeoutError" || name === "AbortError") one?.reject(new DOMException(message, name));
+    else one?.reject(new (KINDS[name] ?? Error)(message));
+  };
+
+  const utf8 = (bytes) => new TextDecoder().decode(bytes);
+  function bytesOf(data, what) {
+    if (typeof data === "string") return new TextEncoder().encode(data);
+    if (data instanceof Uint8Array) return data;
+    if (host.isBuffer(data)) return new Uint8Array(data);
+    if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    throw new TypeError(`${what} must be text or bytes${typeof data === "object" ? " (JSON.stringify an object first)" : ""}`);
+  }
+
+  // ---- fetch ---------------------------------------------------------------------------------------------------
+
+  const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+  class Headers {
+    #all = new Map();
+    constructor(init) {
+      if (init === undefined || init === null) return;
+      if (typeof init[Symbol.iterator] === "function") for (const [name, value] of init) this.append(name, value);
+      else for (const name of Object.keys(init)) this.append(name, init[name]);
+    }
+    #name(name) {
+      if (!TOKEN.test(String(name))) throw new TypeError(`Invalid header name: ${name}`);
+      return String(name).toLowerCase();
+    }
+    #value(value) {
+      const text = String(value).trim();
+      if (/[\0\r\n]/.test(text)) throw new TypeError("Invalid header value");
+      return text;
+    }
+    append(name, value) {
+      const key = this.#name(name), text = this.#value(value);
+      this.#all.set(key, this.#all.has(key) ? `${this.#all.get(key)}, ${text}` : text);
+    }
+    set(name, value) { this.#all.set(this.#name(name), this.#value(value)); }
+    get(name) { return this.#all.get(this.#name(name)) ?? null; }
+    has(name) { return this.#all.has(this.#name(name)); }
+    delete(name) { this.#all.delete(this.#name(name)); }
+    forEach(f, self) { for (const [name, value] of this) f.call(self, value, name, this); }
+    *entries() { yield* [...this.#all].sort(([a], [b]) => (a < b ? -1 : 1)); }
+    *keys() { for (const [name] of this.entries()) yield name; }
+    *values() { for (const [, value] of this.entries()) yield value; }
+    [Symbol.iterator]() { return this.entries(); }
+  }
+
+  class Body {
+    #bytes; #used = false;
+    constructor(bytes) { this.#bytes = bytes; }
+    get bodyUsed() { return this.#used; }
+    static take(self) {
+      if (self.#used) throw new TypeError("Body is unusable: Body has already been read");
+      self.#used = true;
+      return self.#bytes;
+    }
+    static peek(self) { return self.#bytes; }
+    async bytes() { return take(this); }
+    async arrayBuffer() { const b = take(this); return b.buffer.slice(b.byteOffset, b.byteOffset + b.byteLength); }
+    async text() { return utf8(take(this)); }
+    async json() { return JSON.parse(utf8(take(this))); }
+    get body() { throw new TypeError("Response.body is not available here (no streams): use text(), json() or arrayBuffer()"); }
+    async blob() { throw new TypeError("blob() is not available here: use arrayBuffer()"); }
+    async formData() { throw new TypeError("formData() is not available here: use text() and URLSearchParams"); }
+  }
+  const { take, peek } = Body;
+  delete Body.take;
+  delete Body.peek;
+
+  function encodeBody(body, headers) {
+    if (body === undefined || body === null) return undefined;
+    if (body instanceof URLSearchParams) {
+      if (!headers.has("content-type")) headers.set("content-type", "application/x-www-form-urlencoded;charset=UTF-8");
+      return bytesOf(body.toString());
+    }
+    if (typeof body === "string" && !headers.has("content-type")) headers.set("content-type", "text/plain;charset=UTF-8");
+    return bytesOf(body, "the body of a request");
+  }
+
+  class Request extends Body {
+    constructor(input, init = {}) {
+      const from = input instanceof Request ? input : undefined;
+      const headers = new Headers(init.headers ?? from?.headers);
+      const body = encodeBody(init.body, headers) ?? (from && peek(from));
+      super(body ?? new Uint8Array(0));
+      this.url = new URL(from ? from.url : String(input)).href;
+      this.method = String(init.method ?? from?.method ?? "GET").toUpperCase();
+      if (!TOKEN.test(this.method)) throw new TypeError(`${this.method} is not a valid HTTP method`);
+      if (body !== undefined && body.length > 0 && (this.method === "GET" || this.method === "HEAD")) {
+        throw new TypeError("Request with GET/HEAD method cannot have body");
+      }
+      this.headers = headers;
+      this.redirect = init.redirect ?? from?.redirect ?? "follow";
+      this.signal = init.signal ?? from?.signal ?? null;
+    }
+    clone() { return new Request(this); }
+  }
+
+  class Response extends Body {
+    constructor(body, init = {}) {
+      const headers = new Headers(init.headers);
+      super(encodeBody(body, headers) ?? new Uint8Array(0));
+      this.status = init.status ?? 200;
+      this.statusText = init.statusText ?? "";
+      this.headers = headers;
+      this.url = "";
+      this.redirected = false;
+      this.type = "default";
+    }
+    get ok() { return this.status >= 200 && this.status < 300; }
+    clone() { return Object.assign(new Response(peek(this), this), { url: this.url, redirected: this.redirected }); }
+    static json(value, init = {}) {
+      const headers = new Headers(init.headers);
+      if (!headers.has("content-type")) headers.set("content-type", "application/json");
+      return new Response(JSON.stringify(value), { ...init, headers });
+    }
+    static error() { return Object.assign(new Response(null, { status: 0 }), { type: "error" }); }
+  }
+
+  async function fetch(input, init) {
+    const request = new Request(input, init);
+    request.signal?.throwIfAborted();
+    const { url, method, redirect } = request;
+    const asked = ask({ op: "fetch", url, method, redirect, headers: [...request.headers] }, peek(request));
+    const answer = await (request.signal ? Promise.race([asked, new Promise((_, reject) => {
+      request.signal.addEventListener("abort", () => reject(request.signal.reason), { once: true });
+    })]) : asked);
+    const response = new Response(undefined, { status: answer.status, statusText: answer.status_text });
+    const filled = Object.assign(new Response(answer.body, response), { url: answer.url, redirected: answer.redirected, type: "basic" });
+    filled.headers = new Headers(answer.headers);
+    return filled;
+  }
+  for (const [name, value] of Object.entries({ Headers, Request, Response, fetch })) hidden(globalThis, name, value);
+
+  // ---- ctx -----------------------------------------------------------------------------------------------------
+
+  const path = (value, api) => {
+    if (typeof value !== "string" || value === "") throw new TypeError(`ctx.${api} needs a path (text)`);
+    return value.toWellFormed();
+  };
+  const ctx = {
+    fetch,
+    // The file as text; { bytes: true } for a Uint8Array.
+    async read(name, { bytes = false } = {}) {
+      const { body } = await ask({ op: "read", path: path(name, "read") });
+      return bytes ? body : utf8(body);
+    },
+    async write(name, data) { await ask({ op: "write", path: path(name, "write") }, bytesOf(data, "what ctx.write writes")); },
+    // [{ name, kind: "file" | "directory" | "other", size }], sorted by name.
+    async list(name = ".") { return (await ask({ op: "list", path: path(name, "list") })).entries; },
+    async secret(name) { return (await ask({ op: "secret", name: String(name) })).value; },
+    async call() { throw new PermissionError("ctx.call is not available yet: write what you need of the other capability into this one"); },
+    log: (...values) => console.debug(...values),
+    workspace: ".",
+  };
+  host.ctx = Object.freeze(ctx);
+})
