@@ -32,7 +32,8 @@ const LONG_NUMBER: usize = 10;
 
 /// Long numbers of `results` that `answer` does not hold digit for digit: what has to be added to it.
 pub(crate) fn missing_exact(answer: &str, results: &[(String, Value)]) -> Option<String> {
-    let digits_of = |text: &str| text.chars().filter(|c| !matches!(c, ',' | '_' | ' ' | '\u{202f}' | '\'')).collect::<String>();
+    let digits_of =
+        |text: &str| text.chars().filter(|c| !matches!(c, ',' | '_' | ' ' | '\u{202f}' | '\'')).collect::<String>();
     let said = digits_of(answer);
     let missing: Vec<String> = results
         .iter()
@@ -42,7 +43,8 @@ pub(crate) fn missing_exact(answer: &str, results: &[(String, Value)]) -> Option
                 Value::String(s) => s.trim().to_owned(),
                 _ => return None,
             };
-            let numeric = text.len() >= LONG_NUMBER && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.'));
+            let numeric =
+                text.len() >= LONG_NUMBER && text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.'));
             (numeric && !said.contains(&text)).then(|| format!("{name}: {text}"))
         })
         .collect();

@@ -108,7 +108,9 @@ impl Bootstrap {
         let hits = registry.search(query, HITS).map_err(|e| CallError::Fatal(e.body()))?;
         let fitting: Vec<Value> = hits.iter().filter(|h| h.capability.status == Status::Active).map(listed).collect();
         if fitting.is_empty() {
-            return Ok(json!({"capabilities": [], "note": "nothing fits; write one with register_capability if the request needs it"}));
+            return Ok(
+                json!({"capabilities": [], "note": "nothing fits; write one with register_capability if the request needs it"}),
+            );
         }
         Ok(json!({"capabilities": fitting}))
     }

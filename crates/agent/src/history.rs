@@ -32,7 +32,13 @@ pub(crate) fn window(history: &[Message], budget: usize) -> Vec<Message> {
         from = *start;
     }
     let dropped = from;
-    tracing::debug!(history_in = history.len(), history_out = history.len() - dropped, dropped, tokens_estimate = used, budget_available = budget);
+    tracing::debug!(
+        history_in = history.len(),
+        history_out = history.len() - dropped,
+        dropped,
+        tokens_estimate = used,
+        budget_available = budget
+    );
     history[from..].to_vec()
 }
 
@@ -48,7 +54,7 @@ mod tests {
             history.push(Message::assistant("answer ".repeat(40)));
         }
         let sent = window(&history, 600);
-        assert!(sent.len() < history.len() && sent.len() % 2 == 0);
+        assert!(sent.len() < history.len() && sent.len().is_multiple_of(2));
         assert_eq!(sent[0].role, Role::User);
         assert_eq!(sent.last(), history.last());
         assert_eq!(window(&history, 0).len(), 2);

@@ -1,6 +1,11 @@
 //! The loop for models that drive tools: reply → calls → results → reply, until a reply without calls.
 
-use crate::{answer::missing_exact, bootstrap::{self, Bootstrap, Did}, history, turn::Turn};
+use crate::{
+    answer::missing_exact,
+    bootstrap::{self, Bootstrap, Did},
+    history,
+    turn::Turn,
+};
 use jarvis_dispatch::{Approver, CallError};
 use jarvis_model::{Completion, Delta, Finish, ModelError, ModelHandle};
 use jarvis_protocol::{ErrorBody, Event, Message, StopReason, ToolCall};
@@ -51,7 +56,10 @@ pub(crate) async fn run(
         }
         keep_reply(&reply, conversation);
         for call in &reply.malformed_calls {
-            let problem = format!("the arguments could not be read, nothing was run: {}. They were: {}", call.problem, call.arguments);
+            let problem = format!(
+                "the arguments could not be read, nothing was run: {}. They were: {}",
+                call.problem, call.arguments
+            );
             emit(Event::ToolCompleted {
                 call_id: call.id.clone(),
                 name: call.name.clone(),
@@ -71,7 +79,9 @@ pub(crate) async fn run(
                 failures.push(call.clone());
                 let same = failures.iter().filter(|f| f.name == call.name && f.args == call.args).count();
                 if same >= SAME_FAILURES {
-                    emit(Event::Notice { message: format!("{} failed {same} times in the same way: {problem}", call.name) });
+                    emit(Event::Notice {
+                        message: format!("{} failed {same} times in the same way: {problem}", call.name),
+                    });
                     repeated = true;
                 }
             }

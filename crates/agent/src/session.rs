@@ -162,7 +162,8 @@ impl Session {
 
 fn check_message(text: &str) -> Result<(), ErrorBody> {
     if text.trim().is_empty() {
-        return Err(ErrorBody::new(ErrorKind::Usage, "the question is empty").hint("jarvis \"What is the 90th Fibonacci number?\""));
+        return Err(ErrorBody::new(ErrorKind::Usage, "the question is empty")
+            .hint("jarvis \"What is the 90th Fibonacci number?\""));
     }
     if text.len() > MESSAGE_BYTES {
         return Err(ErrorBody::new(

@@ -15,7 +15,8 @@ pub fn check_arguments(schema: &Value, args: &Value) -> Result<(), String> {
         && let Some(unknown) = given.keys().find(|name| !known.contains_key(*name))
     {
         let names: Vec<&str> = known.keys().map(String::as_str).collect();
-        let takes = if names.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", names.join(", ")) };
+        let takes =
+            if names.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", names.join(", ")) };
         return Err(format!("there is no argument `{unknown}`; {takes}"));
     }
     check_value(schema, args)

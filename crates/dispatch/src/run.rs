@@ -107,13 +107,18 @@ impl Dispatch {
     }
 
     fn resolve(&self, name: &str) -> Result<(Capability, String), CallError> {
-        let unknown = || CallError::respond(format!("no capability is called `{name}`; list_capabilities finds what there is"));
+        let unknown =
+            || CallError::respond(format!("no capability is called `{name}`; list_capabilities finds what there is"));
         let name = CapabilityName::new(name).map_err(|_| unknown())?;
         let capability = self.parts.registry.get(&name).map_err(|e| CallError::Fatal(e.body()))?.ok_or_else(unknown)?;
         match capability.status {
             Status::Active => {}
-            Status::Disabled => return Err(CallError::respond(format!("`{name}` is disabled; `jarvis cap enable {name}` turns it on"))),
-            Status::Quarantined => return Err(CallError::respond(format!("`{name}` is quarantined; `jarvis cap check {name}` tells why"))),
+            Status::Disabled => {
+                return Err(CallError::respond(format!("`{name}` is disabled; `jarvis cap enable {name}` turns it on")));
+            }
+            Status::Quarantined => {
+                return Err(CallError::respond(format!("`{name}` is quarantined; `jarvis cap check {name}` tells why")));
+            }
             Status::Retired => return Err(CallError::respond(format!("`{name}` is retired"))),
         }
         let code = self.parts.registry.code(&capability).map_err(|e| CallError::Fatal(e.body()))?;
@@ -239,8 +244,9 @@ fn value_of(capability: &Capability, execution: Execution) -> Result<Ran, CallEr
     let name = &capability.name;
     match (&execution.result, execution.exit) {
         (Some(value), ExitClass::Ok) => {
-            crate::check_value(&capability.returns, value)
-                .map_err(|problem| CallError::respond(format!("`{name}` returned what it does not promise: {problem}")))?;
+            crate::check_value(&capability.returns, value).map_err(|problem| {
+                CallError::respond(format!("`{name}` returned what it does not promise: {problem}"))
+            })?;
             Ok(Ran { value: value.clone(), execution })
         }
         (_, exit) => {

@@ -50,7 +50,10 @@ fn definition_problems(capability: &Capability) -> Vec<String> {
         problems.push(format!("`returns`: {problem}"));
     }
     if capability.examples.is_empty() {
-        problems.push("`examples` is empty: give at least one call, {\"args\": …} with \"returns\" where the answer is known".to_owned());
+        problems.push(
+            "`examples` is empty: give at least one call, {\"args\": …} with \"returns\" where the answer is known"
+                .to_owned(),
+        );
     }
     for (index, example) in capability.examples.iter().enumerate() {
         if let Err(problem) = jarvis_dispatch::check_arguments(&capability.parameters, &example.args) {
@@ -72,7 +75,9 @@ fn parameter_problems(schema: &Value, checked: &Checked) -> Vec<String> {
         .params
         .iter()
         .filter(|name| !offered.contains(&name.as_str()))
-        .map(|name| format!("the code takes `{name}`, which `parameters` does not offer (it has: {})", offered.join(", ")))
+        .map(|name| {
+            format!("the code takes `{name}`, which `parameters` does not offer (it has: {})", offered.join(", "))
+        })
         .collect()
 }
 

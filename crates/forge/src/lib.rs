@@ -11,9 +11,7 @@ mod probe;
 mod verify;
 
 use jarvis_dispatch::{Approval, ApprovalRequest, Approver, CallError, Dispatch, describe_grants};
-use jarvis_protocol::{
-    Capability, CapabilityName, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status, Version,
-};
+use jarvis_protocol::{Capability, CapabilityName, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status, Version};
 use jarvis_registry::NewVersion;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -65,7 +63,9 @@ impl ForgeError {
     pub fn for_model(&self) -> String {
         match self {
             ForgeError::Duplicate { name, .. } => {
-                format!("{self}. Use it with execute_capability, or register under the name `{name}` to replace its code.")
+                format!(
+                    "{self}. Use it with execute_capability, or register under the name `{name}` to replace its code."
+                )
             }
             ForgeError::Problems { step, problems } => {
                 let stage = if *step == ForgeStep::Verified { "verification" } else { "the checks" };
@@ -118,7 +118,13 @@ impl Forge {
     ) -> Result<Accepted, ForgeError> {
         let result = self.pass(&mut draft, emit, approver, cancel).await;
         if let Err(error) = &result {
-            self.step(emit, ForgeStep::Rejected, &draft.capability.name, error.to_string(), json!({"reason": error.to_string()}))?;
+            self.step(
+                emit,
+                ForgeStep::Rejected,
+                &draft.capability.name,
+                error.to_string(),
+                json!({"reason": error.to_string()}),
+            )?;
         }
         result
     }
@@ -137,8 +143,8 @@ impl Forge {
         if let Some(previous) = &previous {
             inherit_examples(&mut draft.capability, &previous.examples);
         }
-        let checked = check::check(draft)
-            .map_err(|problems| ForgeError::Problems { step: ForgeStep::Checked, problems })?;
+        let checked =
+            check::check(draft).map_err(|problems| ForgeError::Problems { step: ForgeStep::Checked, problems })?;
         let name = draft.capability.name.clone();
         self.step(emit, ForgeStep::Checked, &name, "parses, schema valid, grants declared".into(), json!({}))?;
 
@@ -223,7 +229,13 @@ impl Forge {
             });
         }
         let by = if policy.approval == Approval::Auto { "--approve auto" } else { "person" };
-        self.step(emit, ForgeStep::Approved, name, format!("by {by}: {reason}"), json!({"by": by, "grants": grants, "reason": reason}))
+        self.step(
+            emit,
+            ForgeStep::Approved,
+            name,
+            format!("by {by}: {reason}"),
+            json!({"by": by, "grants": grants, "reason": reason}),
+        )
     }
 
     /// Signs of a registry that grows faster than anybody looks.
@@ -285,9 +297,7 @@ impl Forge {
         if let Some(object) = record.as_object_mut() {
             object.insert("step".to_owned(), serde_json::to_value(step).unwrap_or_default());
         }
-        self.dispatch
-            .record_forge(name.as_str(), record)
-            .map_err(|e| ForgeError::Fatal(fatal_body(e)))?;
+        self.dispatch.record_forge(name.as_str(), record).map_err(|e| ForgeError::Fatal(fatal_body(e)))?;
         emit(Event::Forge { step, capability: Some(name.to_string()), detail });
         Ok(())
     }

@@ -73,9 +73,7 @@ pub(crate) async fn verify(
         if let Some(answer) = stated_answer(&checked.literals, &value)
             && !depends_on_arguments(dispatch, draft, example, &value, cancel).await?
         {
-            problems.push(format!(
-                "the code states the answer `{answer}` instead of computing it from its arguments"
-            ));
+            problems.push(format!("the code states the answer `{answer}` instead of computing it from its arguments"));
         }
         if let Some(text) = copied_argument(&checked.literals, &example.args) {
             problems.push(format!(
@@ -104,7 +102,8 @@ async fn run(
 
 fn judge(draft: &Draft, example: &Example, execution: &Execution) -> Result<Value, String> {
     let shown = brief(&example.args);
-    let hidden = if example.held_out { "another example (held out)".to_owned() } else { format!("with arguments {shown}") };
+    let hidden =
+        if example.held_out { "another example (held out)".to_owned() } else { format!("with arguments {shown}") };
     let value = match (&execution.result, execution.exit) {
         (Some(value), ExitClass::Ok) => value.clone(),
         _ => return Err(format!("{hidden}: {}", failure(execution))),

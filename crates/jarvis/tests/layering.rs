@@ -14,7 +14,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("registry", &["protocol"]),
     ("model", &["protocol"]),
     ("dispatch", &["protocol", "policy", "audit", "sandbox", "registry"]),
-    ("forge", &["protocol", "policy", "model", "registry", "dispatch"]),
+    ("forge", &["protocol", "model", "registry", "dispatch"]),
     ("agent", &["protocol", "model", "registry", "dispatch", "forge"]),
     ("jarvis", &["protocol", "policy", "audit", "sandbox", "registry", "model", "dispatch", "forge", "agent"]),
 ];

@@ -82,6 +82,7 @@ pub struct Deny {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a permit is made once per execution and moved at once")]
 pub enum Decision {
     Permit(Permit),
     Ask(Box<Ask>),

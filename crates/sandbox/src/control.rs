@@ -1,6 +1,6 @@
 //! Messages between the broker and the zygote, one datagram each, over a sequenced-packet socket pair.
 
-use crate::isolate::Missing;
+use crate::isolate::{Lacking, Missing};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
@@ -15,8 +15,14 @@ const MOST: usize = 4096;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Fork a worker; its socket comes with the message.
-    Fork { id: u64 },
-    Kill { id: u64 },
+    Fork {
+        id: u64,
+        /// Without the system-call filter, to test the other layers; such a worker takes no job.
+        bare: bool,
+    },
+    Kill {
+        id: u64,
+    },
 }
 
 /// Zygote to broker.
@@ -26,6 +32,7 @@ pub(crate) enum Report {
     Up {
         version: String,
         layers: Vec<String>,
+        lacking: Vec<Lacking>,
     },
     Failed(Missing),
     Exited {

@@ -1,15 +1,23 @@
 //! The talk with one worker: its job, what it prints, what it asks for, its result. The worker is not trusted.
 
+use crate::broker::Desk;
 use crate::check::Checked;
 use crate::frame::{self, Done, Job, Kind};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use jarvis_protocol::{ExecPlan, ExitClass};
 use serde_json::Value;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// A worker stops itself at the time limit and says so; it is killed when it has not after this.
 const GRACE: Duration = Duration::from_millis(100);
+
+/// Requests of one worker that are worked on at the same time; more wait in its socket.
+const AT_ONCE: usize = 8;
 
 /// What came from the worker so far; kept whatever ends the talk.
 #[derive(Debug, Default)]
@@ -37,18 +45,19 @@ impl Talk {
     }
 }
 
-pub(crate) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: &mut S,
+pub(crate) async fn converse<S: AsyncRead + AsyncWrite>(
+    stream: S,
     talk: &mut Talk,
     plan: &ExecPlan,
     checked: &Checked,
+    desk: &Desk<'_>,
     cancel: &CancellationToken,
 ) -> End {
     let limit = Duration::from_millis(plan.limits.timeout_ms) + GRACE;
     tokio::select! {
         biased;
         () = cancel.cancelled() => End::Stopped(ExitClass::Cancelled),
-        end = exchange(stream, talk, plan, checked) => end.unwrap_or_else(|e| match e.kind() {
+        end = exchange(stream, talk, plan, checked, desk) => end.unwrap_or_else(|e| match e.kind() {
             std::io::ErrorKind::InvalidData => End::Broken(e.to_string()),
             _ => End::Gone,
         }),
@@ -56,52 +65,188 @@ pub(crate) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: &mut S,
+async fn exchange<S: AsyncRead + AsyncWrite>(
+    stream: S,
     talk: &mut Talk,
     plan: &ExecPlan,
     checked: &Checked,
+    desk: &Desk<'_>,
 ) -> std::io::Result<End> {
-    let limits = &plan.limits;
-    let job = Job {
+    let (reader, writer) = tokio::io::split(stream);
+    let (queue, outgoing) = mpsc::unbounded_channel();
+    // The receiver lives as long as this function.
+    let _ = queue.send(frame::encode_json(Kind::Job, &job(plan, checked)?)?);
+    let mut writing = pin!(send_all(writer, outgoing));
+    let most = frame::most(plan.limits.output_bytes);
+    let mut reading = pin!(next(reader, most));
+    let mut answers = FuturesUnordered::new();
+    loop {
+        // Reading and writing go on at the same time: a worker that is busy writing does not read.
+        tokio::select! {
+            failed = &mut writing => return failed.map(|()| End::Gone),
+            Some(answer) = answers.next(), if !answers.is_empty() => {
+                let answer: Vec<u8> = answer;
+                let _ = queue.send(frame::encode(Kind::Reply, &answer)?);
+            }
+            (reader, outcome) = &mut reading, if answers.len() < AT_ONCE => {
+                let Some((kind, payload)) = outcome? else { return Ok(End::Gone) };
+                if kind == Kind::Call {
+                    answers.push(desk.answer(frame::unpack(payload)?));
+                } else if let Some(end) = talk.hear(kind, payload, plan.limits.output_bytes)? {
+                    return Ok(end);
+                }
+                reading.set(next(reader, most));
+            }
+        }
+    }
+}
+
+fn job(plan: &ExecPlan, checked: &Checked) -> std::io::Result<Job> {
+    Ok(Job {
         javascript: checked.javascript.clone(),
         form: checked.form,
         positional: checked.positional.clone(),
         args: serde_json::to_string(&plan.args)?,
-        memory_mb: limits.memory_mb,
-        timeout_ms: limits.timeout_ms,
-        output_bytes: limits.output_bytes,
+        memory_mb: plan.limits.memory_mb,
+        timeout_ms: plan.limits.timeout_ms,
+        output_bytes: plan.limits.output_bytes,
         fixed: plan.fixed,
-    };
-    stream.write_all(&frame::encode_json(Kind::Job, &job)?).await?;
-    let most = frame::most(limits.output_bytes);
-    loop {
-        let Some((kind, payload)) = frame::read(stream, most).await? else { return Ok(End::Gone) };
+    })
+}
+
+/// Hands the reader back, so that one frame is read after the other without losing a part of one.
+async fn next<R: AsyncRead + Unpin>(mut reader: R, most: usize) -> (R, std::io::Result<Option<(Kind, Vec<u8>)>>) {
+    let outcome = frame::read(&mut reader, most).await;
+    (reader, outcome)
+}
+
+async fn send_all<W: AsyncWrite + Unpin>(
+    mut to: W,
+    mut frames: mpsc::UnboundedReceiver<Vec<u8>>,
+) -> std::io::Result<()> {
+    while let Some(frame) = frames.recv().await {
+        to.write_all(&frame).await?;
+    }
+    Ok(())
+}
+
+impl Talk {
+    /// Takes in one frame; the end, when it is the last.
+    fn hear(&mut self, kind: Kind, payload: Vec<u8>, most: u64) -> std::io::Result<Option<End>> {
         match kind {
             Kind::Print => {
-                talk.printed.extend_from_slice(&payload);
-                if talk.printed.len() as u64 > limits.output_bytes {
-                    return Ok(End::Stopped(ExitClass::Output));
+                self.printed.extend_from_slice(&payload);
+                if self.printed.len() as u64 > most {
+                    return Ok(Some(End::Stopped(ExitClass::Output)));
                 }
+                Ok(None)
             }
-            Kind::Result if talk.result.is_none() => {
-                if (talk.printed.len() + payload.len()) as u64 > limits.output_bytes {
-                    return Ok(End::Stopped(ExitClass::Output));
+            Kind::Result if self.result.is_none() => {
+                if (self.printed.len() + payload.len()) as u64 > most {
+                    return Ok(Some(End::Stopped(ExitClass::Output)));
                 }
                 let value = serde_json::from_slice(&payload);
-                talk.result = Some(value.map_err(|e| frame::broken(format!("a result that is not JSON: {e}")))?);
+                self.result = Some(value.map_err(|e| frame::broken(format!("a result that is not JSON: {e}")))?);
+                Ok(None)
             }
             Kind::Done => {
                 let done: Done =
                     serde_json::from_slice(&payload).map_err(|e| frame::broken(format!("its last word: {e}")))?;
-                return match done.exit {
-                    ExitClass::Ok if talk.result.is_none() => Err(frame::broken("success without a result")),
-                    _ => Ok(End::Done(done)),
-                };
+                match done.exit {
+                    ExitClass::Ok if self.result.is_none() => Err(frame::broken("success without a result")),
+                    _ => Ok(Some(End::Done(done))),
+                }
             }
-            Kind::Ready | Kind::Job | Kind::Call | Kind::Reply | Kind::Result => {
-                return Err(frame::broken(format!("a frame {kind:?} out of turn")));
+            Kind::Ready | Kind::Job | Kind::Call | Kind::Reply | Kind::Result | Kind::Attempt => {
+                Err(frame::broken(format!("a frame {kind:?} out of turn")))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::Broker;
+    use crate::check::check;
+    use jarvis_protocol::{CapabilityName, Grants, Limits, Runtime, Subject};
+    use tokio::io::{AsyncReadExt, DuplexStream};
+
+    /// Talks to a worker that says `lies`, whatever it is asked.
+    async fn hear(lies: Vec<u8>) -> (End, Talk) {
+        let plan = ExecPlan {
+            subject: Subject::Candidate { name: CapabilityName::new("probe").unwrap(), digest: String::new() },
+            runtime: Runtime::Typescript,
+            code: "export default () => 1".to_owned(),
+            args: Value::Null,
+            grants: Grants::default(),
+            limits: Limits { timeout_ms: 300, memory_mb: 16, output_bytes: 1000 },
+            fixed: None,
+        };
+        let checked = check(&plan.code, plan.runtime).unwrap();
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let liar = tokio::spawn(lie(theirs, lies));
+        let broker = Broker::default();
+        let mut talk = Talk::default();
+        let end = converse(ours, &mut talk, &plan, &checked, &broker.desk(&plan), &CancellationToken::new()).await;
+        liar.abort();
+        (end, talk)
+    }
+
+    async fn lie(mut socket: DuplexStream, lies: Vec<u8>) {
+        let _ = socket.write_all(&lies).await;
+        let mut sink = Vec::new();
+        let _ = socket.read_to_end(&mut sink).await;
+    }
+
+    fn done(exit: &str) -> Vec<u8> {
+        let text = format!(r#"{{"exit":"{exit}","fault":null,"cpu_us":1,"peak_memory_kb":1}}"#);
+        frame::encode(Kind::Done, text.as_bytes()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_breaks_the_protocol_is_found_out() {
+        for lies in [
+            b"\xff\xff\xff\xff\x03garbage".to_vec(),
+            b"\x00\x00\x00\x00\x03".to_vec(),
+            b"\x02\x00\x00\x00\x63x".to_vec(),
+            b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+            frame::encode(Kind::Job, b"{}").unwrap(),
+            frame::encode(Kind::Reply, b"{}").unwrap(),
+            frame::encode(Kind::Call, b"\x01").unwrap(),
+            frame::encode(Kind::Call, b"\x01\0\0\0\xff\xff\xff\xff").unwrap(),
+            frame::encode(Kind::Result, b"{not json").unwrap(),
+            [frame::encode(Kind::Result, b"1").unwrap(), frame::encode(Kind::Result, b"2").unwrap()].concat(),
+            frame::encode(Kind::Done, b"{}").unwrap(),
+            done("ok"),
+        ] {
+            let (end, _) = hear(lies.clone()).await;
+            assert!(matches!(end, End::Broken(_)), "{lies:?}: {end:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_floods_or_hangs_or_sends_half_a_frame_is_stopped() {
+        let flood = frame::encode(Kind::Print, &[b'x'; 900]).unwrap().repeat(3);
+        let (end, talk) = hear(flood).await;
+        assert!(matches!(end, End::Stopped(ExitClass::Output)), "{end:?}");
+        assert_eq!(talk.printed(1000).len(), 1000);
+        for silent in [Vec::new(), b"\x10\x00\x00\x00\x03half".to_vec()] {
+            let (end, _) = hear(silent).await;
+            assert!(matches!(end, End::Stopped(ExitClass::Timeout)), "{end:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_honest_worker_is_heard() {
+        let words = [
+            frame::encode(Kind::Print, "水".as_bytes()).unwrap(),
+            frame::encode(Kind::Result, b"[1]").unwrap(),
+            done("ok"),
+        ];
+        let (end, talk) = hear(words.concat()).await;
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+        assert_eq!((talk.printed(2), talk.printed(3)), (String::new(), "水".to_owned()));
+        assert_eq!(talk.result, Some(serde_json::json!([1])));
     }
 }

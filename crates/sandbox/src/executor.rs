@@ -1,8 +1,9 @@
 //! Runs permitted plans: a worker for each, watched from outside.
 
+use crate::broker::{Access, Broker, Desk};
 use crate::check::{Checked, check};
-use crate::converse::{End, Talk, converse};
 use crate::control::Exit;
+use crate::converse::{End, Talk, converse};
 use crate::error::SandboxError;
 use crate::frame::{self, Fault, Kind, Ready};
 use crate::pool::{Idle, Zygote, lock};
@@ -44,6 +45,7 @@ struct Shared {
     turns: Semaphore,
     zygote: tokio::sync::Mutex<Option<Arc<Zygote>>>,
     checked: Mutex<HashMap<String, Arc<Checked>>>,
+    broker: Broker,
 }
 
 impl Drop for Shared {
@@ -73,9 +75,22 @@ impl Drop for Worker {
 }
 
 impl Executor {
+    /// Nothing can be reached through it but the public internet (where a permit grants it): see
+    /// [`Executor::with_access`].
     pub fn new(config: SandboxConfig) -> Executor {
+        Self::with_access(config, Access::default())
+    }
+
+    /// With files and secrets that permits can grant.
+    pub fn with_access(config: SandboxConfig, access: Access) -> Executor {
         let turns = Semaphore::new(config.max_workers.max(1));
-        Executor(Arc::new(Shared { config, turns, zygote: tokio::sync::Mutex::new(None), checked: Mutex::default() }))
+        Executor(Arc::new(Shared {
+            config,
+            turns,
+            zygote: tokio::sync::Mutex::new(None),
+            checked: Mutex::default(),
+            broker: Broker::new(access),
+        }))
     }
 
     /// Runs the plan that was permitted, once. What the code does wrong is in the [`Execution`]; only isolation that
@@ -94,8 +109,9 @@ impl Executor {
         };
         let mut worker = self.worker().await?;
         let mut talk = Talk::default();
-        let end = converse(&mut worker.stream, &mut talk, &plan, &checked, cancel).await;
-        Ok(report(worker, talk, end, &plan, &checked, started).await)
+        let desk = self.0.broker.desk(&plan);
+        let end = converse(&mut worker.stream, &mut talk, &plan, &checked, &desk, cancel).await;
+        Ok(report(worker, talk, end, &plan, &checked, &desk, started).await)
     }
 
     fn checked(&self, plan: &ExecPlan) -> Result<Arc<Checked>, ScriptError> {
@@ -163,6 +179,7 @@ async fn report(
     end: End,
     plan: &ExecPlan,
     checked: &Checked,
+    desk: &Desk<'_>,
     started: Instant,
 ) -> Execution {
     let done = match &end {
@@ -186,14 +203,23 @@ async fn report(
     let (exit, error) = match end {
         End::Done(done) => (done.exit, done.fault.map(|fault| in_own_lines(fault, checked))),
         End::Stopped(exit) => (exit, None),
-        End::Broken(what) => (ExitClass::Crashed, Some(named("WorkerError", format!("the worker broke the protocol: {what}")))),
+        End::Broken(what) => {
+            (ExitClass::Crashed, Some(named("WorkerError", format!("the worker broke the protocol: {what}"))))
+        }
         End::Gone => died(signal),
     };
-    let error = error.or_else(|| explain(exit, plan));
-    let printed = talk.printed(plan.limits.output_bytes);
+    let mut error = error.or_else(|| explain(exit, plan));
+    if let Some(error) = &mut error {
+        error.message = desk.redact(std::mem::take(&mut error.message));
+    }
+    let printed = desk.redact(talk.printed(plan.limits.output_bytes));
+    let mut result = talk.result.filter(|_| exit == ExitClass::Ok);
+    if let Some(result) = &mut result {
+        desk.redact_value(result);
+    }
     Execution {
         exit,
-        result: if exit == ExitClass::Ok { talk.result } else { None },
+        result,
         error,
         printed,
         wall_us: micros(started),
@@ -234,7 +260,10 @@ fn named(name: &str, message: String) -> ScriptError {
 
 /// The engine names places in the stripped code; people know their own.
 fn in_own_lines(fault: Fault, checked: &Checked) -> ScriptError {
-    let place = fault.stack.split(crate::MODULE_NAME).skip(1).find_map(|rest| {
+    // The frames of an error class's own constructor say nothing about where it was thrown.
+    let own = format!("at {} (", fault.name);
+    let place = fault.stack.lines().filter(|frame| !frame.trim_start().starts_with(&own)).find_map(|frame| {
+        let (_, rest) = frame.split_once(crate::MODULE_NAME)?;
         let mut numbers = rest.strip_prefix(':')?.split(|c: char| !c.is_ascii_digit());
         let line = numbers.next()?.parse().ok()?;
         let column = numbers.next().and_then(|n| n.parse().ok()).unwrap_or(1);

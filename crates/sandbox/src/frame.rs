@@ -33,11 +33,13 @@ pub(crate) enum Kind {
     Result = 6,
     /// Worker: JSON [`Done`]; the last frame.
     Done = 7,
+    /// Both: a way out to try, by its name; how it failed, or nothing when it succeeded.
+    Attempt = 8,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
-        [Kind::Ready, Kind::Job, Kind::Print, Kind::Call, Kind::Reply, Kind::Result, Kind::Done]
+        [Kind::Ready, Kind::Job, Kind::Print, Kind::Call, Kind::Reply, Kind::Result, Kind::Done, Kind::Attempt]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }

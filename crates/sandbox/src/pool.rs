@@ -2,6 +2,7 @@
 
 use crate::control::{self, Exit, Order, Report};
 use crate::error::SandboxError;
+use crate::isolate::Lacking;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -27,6 +28,9 @@ pub(crate) struct Idle {
 /// One running zygote.
 pub(crate) struct Zygote {
     control: OwnedFd,
+    /// Layers that every worker inherits, and those that cannot be had here.
+    pub layers: Vec<String>,
+    pub lacking: Vec<Lacking>,
     next: AtomicU64,
     gone: AtomicBool,
     waiting: Mutex<HashMap<u64, oneshot::Sender<Exit>>>,
@@ -54,8 +58,10 @@ impl Zygote {
         let first = control::receive::<Report>(&ours);
         // The launcher only forks the zygote and ends.
         launcher.wait().map_err(SandboxError::io("wait for the launcher"))?;
-        match first.map_err(SandboxError::io("first word of the worker"))? {
-            Some((Report::Up { version, .. }, _)) if version == env!("CARGO_PKG_VERSION") => {}
+        let (layers, lacking) = match first.map_err(SandboxError::io("first word of the worker"))? {
+            Some((Report::Up { version, layers, lacking }, _)) if version == env!("CARGO_PKG_VERSION") => {
+                (layers, lacking)
+            }
             Some((Report::Up { version, .. }, _)) => return Err(SandboxError::Mismatch(version)),
             Some((Report::Failed(missing), _)) => {
                 return Err(SandboxError::Isolation { missing: missing.missing, fix: missing.fix });
@@ -64,9 +70,11 @@ impl Zygote {
                 let source = io::Error::other("it ended without a word");
                 return Err(SandboxError::Start { exe: exe.display().to_string(), source });
             }
-        }
+        };
         let zygote = Arc::new(Zygote {
             control: ours,
+            layers,
+            lacking,
             next: AtomicU64::new(1),
             gone: AtomicBool::new(false),
             waiting: Mutex::default(),
@@ -88,14 +96,14 @@ impl Zygote {
     pub(crate) fn take(&self) -> Result<Idle, SandboxError> {
         match lock(&self.idle).pop_front() {
             Some(idle) => Ok(idle),
-            None => self.fork(),
+            None => self.fork(false),
         }
     }
 
     /// Forks until `wanted` are ready.
     pub(crate) fn refill(&self, wanted: usize) -> Result<(), SandboxError> {
         while lock(&self.idle).len() < wanted {
-            let idle = self.fork()?;
+            let idle = self.fork(false)?;
             lock(&self.idle).push_back(idle);
         }
         Ok(())
@@ -111,14 +119,14 @@ impl Zygote {
         let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Both);
     }
 
-    fn fork(&self) -> Result<Idle, SandboxError> {
+    pub(crate) fn fork(&self, bare: bool) -> Result<Idle, SandboxError> {
         let (ours, theirs) = UnixStream::pair().map_err(SandboxError::io("socket pair"))?;
         ours.set_nonblocking(true).map_err(SandboxError::io("socket pair"))?;
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, ended) = oneshot::channel();
         lock(&self.waiting).insert(id, sender);
         let theirs = OwnedFd::from(theirs);
-        let sent = control::send(&self.control, &Order::Fork { id }, Some(std::os::fd::AsFd::as_fd(&theirs)));
+        let sent = control::send(&self.control, &Order::Fork { id, bare }, Some(std::os::fd::AsFd::as_fd(&theirs)));
         if let Err(source) = sent {
             lock(&self.waiting).remove(&id);
             self.gone.store(true, Ordering::Release);

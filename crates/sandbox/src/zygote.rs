@@ -2,9 +2,9 @@
 //! anybody's code itself. It ends when the broker's end of its socket closes, and the kernel then ends all workers.
 
 use crate::control::{self, Exit, Order, Report};
-use crate::isolate::{self, Filter, Missing};
 use crate::frame::Ready;
-use crate::worker::{Engine, Socket, serve};
+use crate::isolate::{self, Filter, Missing};
+use crate::worker::{Engine, Socket, serve, serve_attempt};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ fn start(control: &OwnedFd) -> Result<(), Missing> {
     let engine = Engine::new().map_err(|e| internal("the engine does not start", e))?;
     let mapped = mapped_bytes().map_err(|e| internal("the size of the process is unknown", e))?;
     let filter = Filter::new().map_err(no_seccomp)?;
-    let layers = isolate::enter()?;
+    let (layers, lacking) = isolate::enter()?;
     // Only a child is in the new process-id namespace; it is the first there, so the namespace ends with it.
     match fork().map_err(|e| internal("fork", e))? {
         Some(_) => return Ok(()),
@@ -41,7 +41,7 @@ fn start(control: &OwnedFd) -> Result<(), Missing> {
             .map_err(|e| internal("not dumpable", e))?,
     }
     let children = child_signals().map_err(|e| internal("signals", e))?;
-    let up = Report::Up { version: env!("CARGO_PKG_VERSION").to_owned(), layers: layers.clone() };
+    let up = Report::Up { version: env!("CARGO_PKG_VERSION").to_owned(), layers: layers.clone(), lacking };
     if control::send(control, &up, None).is_ok() {
         Zygote { control, children, engine, mapped, filter, layers, workers: Vec::new() }.attend();
     }
@@ -63,8 +63,11 @@ impl Zygote<'_> {
     /// Until the broker is gone.
     fn attend(&mut self) {
         loop {
-            let mut watched = [self.control.as_fd(), self.children.as_fd()]
-                .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+            let mut watched = [self.control.as_fd(), self.children.as_fd()].map(|fd| libc::pollfd {
+                fd: fd.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            });
             let ready = unsafe { libc::ppoll(watched.as_mut_ptr(), 2, std::ptr::null(), std::ptr::null()) };
             if ready < 0 {
                 continue;
@@ -80,10 +83,10 @@ impl Zygote<'_> {
 
     fn obey(&mut self) -> bool {
         match control::receive::<Order>(self.control) {
-            Ok(Some((Order::Fork { id }, Some(socket)))) => {
+            Ok(Some((Order::Fork { id, bare }, Some(socket)))) => {
                 match fork() {
                     Ok(Some(pid)) => self.workers.push((id, pid)),
-                    Ok(None) => self.become_worker(&socket),
+                    Ok(None) => self.become_worker(&socket, bare),
                     // The socket closes here; the broker sees its end and reports it.
                     Err(_) => {}
                 }
@@ -126,18 +129,22 @@ impl Zygote<'_> {
     }
 
     /// In the child: one descriptor, no way up, one job, and the end.
-    fn become_worker(&mut self, socket: &OwnedFd) -> ! {
+    fn become_worker(&mut self, socket: &OwnedFd, bare: bool) -> ! {
         if unsafe { libc::dup2(socket.as_raw_fd(), 0) } == 0 {
-            let missing = self.prepare().err();
+            let missing = self.prepare(bare).err();
             // Sound: descriptor 0 is the worker's socket now, and open to the end.
             let socket = unsafe { BorrowedFd::borrow_raw(0) };
             let ready = Ready { layers: std::mem::take(&mut self.layers), missing };
-            serve(&self.engine, Socket(socket), &ready, self.mapped);
+            if bare {
+                serve_attempt(Socket(socket), &ready);
+            } else {
+                serve(&self.engine, Socket(socket), &ready, self.mapped);
+            }
         }
         unsafe { libc::_exit(0) }
     }
 
-    fn prepare(&mut self) -> Result<(), Missing> {
+    fn prepare(&mut self, bare: bool) -> Result<(), Missing> {
         close_above(1);
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
             .map_err(|e| internal("parent death signal", e))?;
@@ -146,6 +153,9 @@ impl Zygote<'_> {
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut()) };
         isolate::bound_process().map_err(|e| internal("resource limits", e))?;
         self.layers.push("resource limits".to_owned());
+        if bare {
+            return Ok(());
+        }
         self.filter.apply().map_err(no_seccomp)?;
         self.layers.push("seccomp".to_owned());
         Ok(())

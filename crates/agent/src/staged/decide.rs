@@ -82,7 +82,10 @@ fn parameters(capability: &Capability) -> Vec<(String, bool, Value)> {
         .get("properties")
         .and_then(Value::as_object)
         .map(|props| {
-            props.iter().map(|(name, schema)| (name.clone(), required.contains(&name.as_str()), schema.clone())).collect()
+            props
+                .iter()
+                .map(|(name, schema)| (name.clone(), required.contains(&name.as_str()), schema.clone()))
+                .collect()
         })
         .unwrap_or_default()
 }
@@ -140,8 +143,7 @@ mod tests {
 
     fn known() -> Vec<Known> {
         let mut capability = Capability::new(CapabilityName::new("to_binary").unwrap(), "Convert to binary");
-        capability.parameters =
-            json!({"type": "object", "properties": {"n": {"type": "number"}, "pad": {"type": "number"}}, "required": ["n"]});
+        capability.parameters = json!({"type": "object", "properties": {"n": {"type": "number"}, "pad": {"type": "number"}}, "required": ["n"]});
         vec![Known { capability }]
     }
 

@@ -8,10 +8,13 @@ mod values;
 use crate::{answer::plain, history, turn::Turn};
 use decide::{Choice, Known};
 use jarvis_dispatch::{Approver, CallError};
-use jarvis_forge::{Forge, ForgeError, grow::{Grower, Plan}};
+use jarvis_forge::{
+    Forge, ForgeError,
+    grow::{Grower, Plan},
+};
 use jarvis_model::{Constraint, Delta, ModelError, ModelHandle};
-use jarvis_registry::FITS;
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, Status, StopReason, ToolCall, Usage};
+use jarvis_registry::FITS;
 use serde_json::{Value, json};
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -215,7 +218,8 @@ impl Flow<'_> {
 }
 
 fn failed_body(name: &str, problem: &str) -> ErrorBody {
-    ErrorBody::new(ErrorKind::Sandbox, format!("`{name}` failed: {problem}")).hint(format!("jarvis cap show {name} --code"))
+    ErrorBody::new(ErrorKind::Sandbox, format!("`{name}` failed: {problem}"))
+        .hint(format!("jarvis cap show {name} --code"))
 }
 
 fn too_long(needed: usize, most: usize) -> ErrorBody {

@@ -81,7 +81,8 @@ fn doubts(value: &Value, plan: &Plan) -> usize {
         _ => false,
     };
     let unfinished = matches!(value, Value::String(text) if ["NaN", "undefined", "[object Object]", "Invalid Date"].iter().any(|bad| text.contains(bad)));
-    let echoed = matches!(value, Value::String(_) | Value::Array(_)) && plan.inputs.values().any(|input| input == value);
+    let echoed =
+        matches!(value, Value::String(_) | Value::Array(_)) && plan.inputs.values().any(|input| input == value);
     usize::from(empty) + 2 * usize::from(unfinished) + usize::from(echoed)
 }
 

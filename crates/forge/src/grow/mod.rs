@@ -60,7 +60,13 @@ impl Grower<'_> {
             let Some(chosen) = best(&candidates) else {
                 let (code, problem) = failed(&candidates);
                 if attempt < REPAIRS {
-                    self.forge.step(self.emit, ForgeStep::Repair, &name, problem.clone(), json!({"problem": problem}))?;
+                    self.forge.step(
+                        self.emit,
+                        ForgeStep::Repair,
+                        &name,
+                        problem.clone(),
+                        json!({"problem": problem}),
+                    )?;
                 }
                 prompt::add_repair(&mut conversation, &code, &problem, attempt);
                 last_problem = problem;
@@ -81,7 +87,13 @@ impl Grower<'_> {
                 }
                 Err(ForgeError::Problems { problems, .. }) if attempt < REPAIRS => {
                     let problem = problems.join("; ");
-                    self.forge.step(self.emit, ForgeStep::Repair, &name, problem.clone(), json!({"problem": problem}))?;
+                    self.forge.step(
+                        self.emit,
+                        ForgeStep::Repair,
+                        &name,
+                        problem.clone(),
+                        json!({"problem": problem}),
+                    )?;
                     let code = chosen.code.clone();
                     prompt::add_repair(&mut conversation, &code, &problem, attempt);
                     last_problem = problem;
@@ -107,7 +119,13 @@ impl Grower<'_> {
             let seed = u32::try_from(attempt * 10 + round).unwrap_or(0);
             let reply = self.ask(conversation, plan, samples, seed).await?;
             let name = &plan.name;
-            self.forge.step(self.emit, ForgeStep::Code, name, format!("{samples} candidates"), json!({"samples": samples}))?;
+            self.forge.step(
+                self.emit,
+                ForgeStep::Code,
+                name,
+                format!("{samples} candidates"),
+                json!({"samples": samples}),
+            )?;
             for text in std::iter::once(&reply.text).chain(&reply.alternatives) {
                 let code = prompt::code_of(text);
                 if tried.iter().any(|c| c.code == code) {

@@ -5,7 +5,7 @@ mod file;
 mod keys;
 
 pub use edit::{edit, set};
-pub use file::{Models, Provider, Settings, WireName};
+pub use file::{Provider, Settings, WireName};
 pub use keys::KEYS;
 
 use crate::error::{Failure, Outcome, config};

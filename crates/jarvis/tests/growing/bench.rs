@@ -42,11 +42,8 @@ impl Bench {
     }
 
     pub fn forge(&self, policy: Policy) -> Forge {
-        let executor = Executor::new(SandboxConfig {
-            worker_exe: env!("CARGO_BIN_EXE_jarvis").into(),
-            pool: 1,
-            max_workers: 4,
-        });
+        let executor =
+            Executor::new(SandboxConfig { worker_exe: env!("CARGO_BIN_EXE_jarvis").into(), pool: 1, max_workers: 4 });
         Forge::new(Arc::new(Dispatch::new(Parts {
             registry: self.registry(),
             audit: AuditLog::open(self.home.path().join("audit")),

@@ -9,7 +9,11 @@ use serde_json::json;
 
 fn register(id: &str, code: &str) -> Result<jarvis_model::Completion, jarvis_model::ModelError> {
     let examples = json!([{"args": {"n": 90}}, {"args": {"n": 10}, "returns": 55, "held_out": true}]);
-    call(id, "register_capability", json!({"definition": definition("fibonacci", number_param("n"), examples), "code": code}))
+    call(
+        id,
+        "register_capability",
+        json!({"definition": definition("fibonacci", number_param("n"), examples), "code": code}),
+    )
 }
 
 #[tokio::test]
@@ -29,10 +33,7 @@ async fn a_capability_is_built_once_and_used_in_a_later_session() {
         .await;
     assert_eq!(first.answer(), "It is 2880067194370816120.");
     assert_eq!(first.built_and_used(), (vec!["fibonacci".to_owned()], vec!["fibonacci".to_owned()]));
-    assert_eq!(
-        first.steps(),
-        [ForgeStep::Checked, ForgeStep::Verified, ForgeStep::Approved, ForgeStep::Registered]
-    );
+    assert_eq!(first.steps(), [ForgeStep::Checked, ForgeStep::Verified, ForgeStep::Approved, ForgeStep::Registered]);
     assert!(first.told(1).contains("nothing fits"), "{}", first.told(1));
 
     let second = bench
@@ -60,14 +61,21 @@ async fn what_is_wrong_with_a_draft_is_told_and_nothing_stays_behind() {
         .turn(
             true,
             "What is the 90th Fibonacci number?",
-            vec![register("1", stated), register("2", wrong), register("3", "export default function run({ n }) { return m; }"), text("I could not.")],
+            vec![
+                register("1", stated),
+                register("2", wrong),
+                register("3", "export default function run({ n }) { return m; }"),
+                text("I could not."),
+            ],
         )
         .await;
     assert!(turned.told(1).contains("not registered"), "{}", turned.told(1));
     assert!(turned.told(2).contains("held out") && !turned.told(2).contains("55"), "{}", turned.told(2));
     assert!(turned.told(3).contains("ReferenceError") && turned.told(3).contains("line 1"), "{}", turned.told(3));
     assert!(bench.registry().list().unwrap().capabilities.is_empty());
-    assert!(!bench.root().join("tools").exists() || std::fs::read_dir(bench.root().join("tools")).unwrap().next().is_none());
+    assert!(
+        !bench.root().join("tools").exists() || std::fs::read_dir(bench.root().join("tools")).unwrap().next().is_none()
+    );
 }
 
 #[tokio::test]
@@ -155,9 +163,8 @@ async fn the_round_limit_holds_and_has_its_own_stop_reason() {
     let list = |n: usize| call("1", "list_capabilities", json!({"query": format!("thing {n}")}));
     let limits = TurnLimits { max_rounds: 3, ..TurnLimits::STANDARD };
     let cancel = tokio_util::sync::CancellationToken::new();
-    let turned = bench
-        .turn_with(true, "go", (0..9).map(list).collect(), limits, &mut jarvis_dispatch::DenyAll, &cancel)
-        .await;
+    let turned =
+        bench.turn_with(true, "go", (0..9).map(list).collect(), limits, &mut jarvis_dispatch::DenyAll, &cancel).await;
     assert!(matches!(turned.end, TurnEnd::Completed { stop_reason: StopReason::MaxRounds, .. }));
     assert_eq!(turned.model.asked().len(), 3);
 }

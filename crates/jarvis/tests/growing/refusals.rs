@@ -91,8 +91,11 @@ async fn undeclared_network_is_refused_and_declared_network_needs_a_person() {
     let bench = Bench::new();
     let forge = bench.forge(Policy::closed());
     let mut fetching = draft("fetch_page");
-    fetching.code = "export default async function run({ n }) { return (await fetch('https://api.example.com/' + n)).text(); }".to_owned();
-    let undeclared = forge.submit(fetching.clone(), &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap_err();
+    fetching.code =
+        "export default async function run({ n }) { return (await fetch('https://api.example.com/' + n)).text(); }"
+            .to_owned();
+    let undeclared =
+        forge.submit(fetching.clone(), &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap_err();
     assert!(undeclared.to_string().contains("grants.network"), "{undeclared}");
 
     fetching.capability.grants.network = vec!["api.example.com".to_owned()];
@@ -164,7 +167,10 @@ async fn intent_and_outcome_are_on_the_audit_without_the_values() {
     run(&forge, "fibonacci").await.unwrap();
     let log = jarvis_audit::AuditLog::open(bench.home.path().join("audit"));
     assert!(log.verify().unwrap().problems.is_empty());
-    let text = files(&bench.home.path().join("audit")).into_iter().map(|(_, b)| String::from_utf8_lossy(&b).into_owned()).collect::<String>();
+    let text = files(&bench.home.path().join("audit"))
+        .into_iter()
+        .map(|(_, b)| String::from_utf8_lossy(&b).into_owned())
+        .collect::<String>();
     for word in ["intent", "outcome", "registered", "seccomp"] {
         assert!(text.contains(word), "{word} is not on the audit: {text}");
     }
@@ -176,7 +182,14 @@ async fn an_empty_question_is_refused_and_a_huge_one_is_bounded() {
     let bench = Bench::new();
     for question in ["", "  \n ", &"x".repeat(5 << 20)] {
         let turned = bench
-            .turn_with(true, question, vec![text("never asked")], TurnLimits::STANDARD, &mut DenyAll, &CancellationToken::new())
+            .turn_with(
+                true,
+                question,
+                vec![text("never asked")],
+                TurnLimits::STANDARD,
+                &mut DenyAll,
+                &CancellationToken::new(),
+            )
             .await;
         assert!(matches!(turned.events.last(), Some(Event::TurnFailed { .. })));
         assert!(turned.model.asked().is_empty());

@@ -6,7 +6,8 @@ use jarvis_protocol::{ForgeStep, StopReason};
 use jarvis_testkit::text;
 use tokio_util::sync::CancellationToken;
 
-const BUILD: &str = "build count_letter: Count how often a letter occurs in a text\ntext = \"mississippi\"\nletter = \"s\"";
+const BUILD: &str =
+    "build count_letter: Count how often a letter occurs in a text\ntext = \"mississippi\"\nletter = \"s\"";
 const CODE: &str = "export default function run({ text, letter }: { text: string, letter: string }) {
   return text.split(letter).length - 1;
 }";
@@ -21,7 +22,11 @@ fn with_alternative(first: &str, second: &str) -> Result<jarvis_model::Completio
 async fn a_led_model_builds_once_and_uses_it_in_a_later_session() {
     let bench = Bench::new();
     let first = bench
-        .turn(false, "How often does the letter s occur in mississippi?", vec![text(BUILD), with_alternative(CODE, CODE)])
+        .turn(
+            false,
+            "How often does the letter s occur in mississippi?",
+            vec![text(BUILD), with_alternative(CODE, CODE)],
+        )
         .await;
     assert_eq!(first.answer(), "4");
     assert_eq!(first.built_and_used(), (vec!["count_letter".to_owned()], vec!["count_letter".to_owned()]));
@@ -46,8 +51,9 @@ async fn the_result_that_most_candidates_give_wins() {
     let wrong = CODE.replace("length - 1", "length");
     let mut more = text(CODE).unwrap();
     more.alternatives = vec![CODE.replace("split(letter)", "split( letter )"), wrong.clone()];
-    let turned =
-        bench.turn(false, "How often is s in mississippi? 1", vec![text(BUILD), with_alternative(&wrong, CODE), Ok(more)]).await;
+    let turned = bench
+        .turn(false, "How often is s in mississippi? 1", vec![text(BUILD), with_alternative(&wrong, CODE), Ok(more)])
+        .await;
     assert_eq!(turned.answer(), "4");
 }
 
@@ -105,7 +111,8 @@ async fn forge_gives_up_after_its_repairs_and_leaves_nothing() {
 #[tokio::test]
 async fn cancelling_a_running_capability_ends_the_turn_at_once() {
     let bench = Bench::new();
-    let endless = "export default function run({ text, letter }: { text: string, letter: string }) {\n  while (true) {}\n}";
+    let endless =
+        "export default function run({ text, letter }: { text: string, letter: string }) {\n  while (true) {}\n}";
     let cancel = CancellationToken::new();
     let trigger = cancel.clone();
     tokio::spawn(async move {

@@ -1,26 +1,27 @@
 //! A loaded model and its one context: prompt in, n answers out.
 
+use super::context::{Context, Refusal, Size};
 use super::prompt::{self, Prompt};
 use super::sample::{Sampler, Specials};
 use super::state::States;
 use super::text::Text;
+use super::threads::Threads;
 use super::{Job, LocalConfig};
 use crate::{Completion, Constraint, Delta, Finish, ModelError};
 use jarvis_protocol::Usage;
-use llama_cpp_2::DecodeError;
-use llama_cpp_2::context::LlamaContext;
-use llama_cpp_2::context::params::LlamaContextParams;
 use llama_cpp_2::json_schema_to_grammar;
-use llama_cpp_2::llama_batch::LlamaBatch;
 use llama_cpp_2::model::{LlamaChatTemplate, LlamaModel};
 use llama_cpp_2::token::LlamaToken;
-use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Answers decoded at once, at most.
 pub(super) const MAX_SAMPLES: usize = 8;
 /// Tokens of a prompt computed at once. Larger is no faster on a CPU, and cancelling waits for one such chunk.
 const CHUNK: usize = 256;
+/// The first chunk, from which is learnt how fast one thread is.
+const FIRST_CHUNK: usize = 16;
 /// Stable beginnings shorter than this are computed faster than a file is worth.
 const MIN_STABLE: usize = 32;
 /// Temperature of the second and later answers when none is given.
@@ -54,8 +55,8 @@ impl From<Fault> for ModelError {
 
 pub(super) struct Engine<'m> {
     model: &'m LlamaModel,
-    context: LlamaContext<'m>,
-    batch: LlamaBatch<'static>,
+    context: Context<'m>,
+    threads: Threads,
     template: LlamaChatTemplate,
     specials: Specials,
     states: Option<States>,
@@ -65,31 +66,18 @@ pub(super) struct Engine<'m> {
 }
 
 impl<'m> Engine<'m> {
-    pub(super) fn new(config: &LocalConfig, model: &'m LlamaModel) -> Result<Self, String> {
-        let backend = super::load::backend().map_err(|error| error.to_string())?;
+    pub(super) fn new(config: &LocalConfig, model: &'m LlamaModel, closing: Arc<AtomicBool>) -> Result<Self, String> {
         let limit = config.context_tokens.min(model.n_ctx_train() as usize);
-        let threads = i32::try_from(config.threads.unwrap_or_else(super::load::physical_cores)).unwrap_or(1);
-        let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let params = LlamaContextParams::default()
-            .with_n_ctx(NonZeroU32::new(size(limit)))
-            .with_n_batch(size(CHUNK))
-            .with_n_ubatch(size(CHUNK))
-            .with_n_seq_max(size(MAX_SAMPLES))
-            // All answers share the prompt's cells.
-            .with_kv_unified(true)
-            .with_n_threads(threads)
-            .with_n_threads_batch(threads)
-            .with_no_perf(true);
-        // The layout of a saved state depends on these.
-        let shape = format!("{:?} {:?} flash {}", params.type_k(), params.type_v(), params.flash_attention_policy());
-        let context = model.new_context(backend, params).map_err(|error| error.to_string())?;
-        let states = States::new(config.state_dir.clone(), &config.model_path, &shape)
+        let size = Size { context: limit, chunk: CHUNK, sequences: MAX_SAMPLES };
+        let context = Context::new(model, size, closing)
+            .ok_or_else(|| format!("the engine cannot make a context of {limit} tokens"))?;
+        let states = States::new(config.state_dir.clone(), &config.model_path)
             .inspect_err(|error| tracing::warn!(%error, "prompt states are not kept"))
             .ok();
         Ok(Self {
             model,
             context,
-            batch: LlamaBatch::new(CHUNK, 1),
+            threads: Threads::new(config.threads.unwrap_or_else(super::load::physical_cores)),
             template: prompt::template(model)?,
             specials: Specials::of(model),
             states,
@@ -126,11 +114,12 @@ impl<'m> Engine<'m> {
                 self.limit
             )));
         }
+        self.context.obey(job.cancel.clone());
         let mut answers = self.begin(job, &prompt, grammar.as_deref(), samples)?;
         let cached = self.prefill(job, &prompt)?;
         let read = started.elapsed();
         for answer in &answers[1..] {
-            self.context.copy_cache(0, answer.sequence, -1);
+            self.context.share(answer.sequence);
         }
         let decoded = self.decode(job, &mut answers, prompt.tokens.len());
         for answer in &answers[1..] {
@@ -227,12 +216,15 @@ impl<'m> Engine<'m> {
 
     /// Appends tokens to sequence 0.
     fn compute(&mut self, job: &Job, tokens: &[LlamaToken]) -> Result<(), Fault> {
-        for chunk in tokens.chunks(CHUNK) {
+        let mut rest = tokens;
+        while !rest.is_empty() {
+            let size = if self.threads.learning() { FIRST_CHUNK } else { CHUNK };
+            let (chunk, after) = rest.split_at(size.min(rest.len()));
+            rest = after;
             job.check()?;
-            self.batch.clear();
+            self.context.empty_batch();
             for (i, token) in chunk.iter().enumerate() {
-                let position = position(self.held.len() + i);
-                self.batch.add(*token, position, &[0], i + 1 == chunk.len()).map_err(engine)?;
+                self.context.add(*token, self.held.len() + i, 0, i + 1 == chunk.len());
             }
             self.run()?;
             self.held.extend_from_slice(chunk);
@@ -242,7 +234,7 @@ impl<'m> Engine<'m> {
 
     fn decode(&mut self, job: &Job, answers: &mut [Answer], prompt: usize) -> Result<(), Fault> {
         let mut cells = prompt;
-        let mut row = self.batch.n_tokens() - 1;
+        let row = i32::try_from(self.context.batch_len()).unwrap_or(0) - 1;
         for answer in answers.iter_mut() {
             answer.output = row;
         }
@@ -267,14 +259,10 @@ impl<'m> Engine<'m> {
                 return Ok(());
             }
             cells += live;
-            self.batch.clear();
-            row = 0;
+            self.context.empty_batch();
             for answer in answers.iter_mut().filter(|answer| answer.finish.is_none()) {
                 let Some(token) = answer.next else { continue };
-                let position = position(prompt + answer.count - 1);
-                self.batch.add(token, position, &[answer.sequence], true).map_err(engine)?;
-                answer.output = row;
-                row += 1;
+                answer.output = self.context.add(token, prompt + answer.count - 1, answer.sequence, true);
             }
             self.run()?;
             if answers[0].finish.is_none() {
@@ -284,15 +272,29 @@ impl<'m> Engine<'m> {
     }
 
     fn run(&mut self) -> Result<(), Fault> {
-        let result = self.context.decode(&mut self.batch);
-        if result.is_err() {
-            // Part of the batch may be in the cache.
-            let have = self.held.len();
-            self.clear(0, have);
-        }
-        result.map_err(|error| match error {
-            DecodeError::NoKvCacheSlot => Fault::Overflow(format!("the context of {} tokens is full", self.limit)),
-            DecodeError::NTokensZero | DecodeError::Unknown(_) => engine(error),
+        let tokens = self.context.batch_len();
+        let refusal = loop {
+            let threads = self.threads.next();
+            let started = Instant::now();
+            let result = self.context.decode(threads, self.threads.limit(threads, tokens));
+            match result {
+                Ok(()) | Err(Refusal::Late) => self.threads.took(threads, tokens, started.elapsed()),
+                Err(_) => {}
+            }
+            match result {
+                Ok(()) => return Ok(()),
+                // Again, with one thread: that has no limit.
+                Err(Refusal::Late) => tracing::debug!(threads, tokens, "the cores are busy; going on with one thread"),
+                Err(refusal) => break refusal,
+            }
+        };
+        // Part of the batch may be in the cache.
+        let have = self.held.len();
+        self.clear(0, have);
+        Err(match refusal {
+            Refusal::Full => Fault::Overflow(format!("the context of {} tokens is full", self.limit)),
+            Refusal::Cancelled | Refusal::Late => Fault::Cancelled,
+            Refusal::Fault(code) => Fault::Engine(format!("llama.cpp could not compute (code {code})")),
         })
     }
 
@@ -301,19 +303,18 @@ impl<'m> Engine<'m> {
         if sequence == 0 {
             clear(&mut self.context, &mut self.held, from);
         } else {
-            // A whole sequence is always removable, and its number is small.
-            let _ = self.context.clear_kv_cache_seq(u32::try_from(sequence).ok(), None, None);
+            // A whole sequence is always removable.
+            let _ = self.context.forget(sequence, 0);
         }
     }
 }
 
-fn clear(context: &mut LlamaContext<'_>, held: &mut Vec<LlamaToken>, from: usize) {
-    let removed = context.clear_kv_cache_seq(Some(0), u32::try_from(from).ok(), None);
-    if matches!(removed, Ok(true)) {
+fn clear(context: &mut Context<'_>, held: &mut Vec<LlamaToken>, from: usize) {
+    if context.forget(0, from) {
         held.truncate(from);
     } else {
         // Recurrent models cannot go back by a part.
-        context.clear_kv_cache();
+        context.forget_all();
         held.clear();
     }
 }
@@ -336,7 +337,7 @@ impl Answer {
     fn step(
         &mut self,
         model: &LlamaModel,
-        context: &LlamaContext<'_>,
+        context: &Context<'_>,
         specials: &Specials,
         max_tokens: u32,
     ) -> Result<(), Fault> {
@@ -344,11 +345,10 @@ impl Answer {
             self.end(Finish::Length);
             return Ok(());
         }
-        let token = self.sampler.pick(context.get_logits_ith(self.output), specials)?;
+        let logits = context.logits(self.output).ok_or_else(|| Fault::Engine("no logits".into()))?;
+        let token = self.sampler.pick(logits, specials)?;
         self.count += 1;
-        if specials.is_end(token) {
-            self.end(Finish::Stop);
-        } else if self.text.push(&model.vocab().token_to_piece(token, false, None)) {
+        if specials.is_end(token) || self.text.push(&model.vocab().token_to_piece(token, false, None)) {
             self.end(Finish::Stop);
         } else if self.count >= max_tokens as usize {
             self.end(Finish::Length);
@@ -364,12 +364,4 @@ impl Answer {
             self.finish = Some(finish);
         }
     }
-}
-
-fn position(at: usize) -> i32 {
-    i32::try_from(at).unwrap_or(i32::MAX)
-}
-
-fn engine(error: impl std::fmt::Display) -> Fault {
-    Fault::Engine(error.to_string())
 }

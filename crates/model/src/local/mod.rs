@@ -1,12 +1,14 @@
 //! The embedded engine: a GGUF model in this process through llama.cpp. One thread owns model and context and takes
 //! requests in turn; the model is loaded by the first of them.
 
+mod context;
 mod engine;
 mod load;
 mod prompt;
 mod sample;
 mod state;
 mod text;
+mod threads;
 
 use crate::{Backend, Completion, Constraint, Delta, ModelError, Request, Traits};
 use engine::{Engine, Fault};
@@ -188,14 +190,14 @@ fn work(config: &LocalConfig, stop: &Arc<AtomicBool>, jobs: &mpsc::Receiver<(Job
     while let Ok((job, reply)) = jobs.recv() {
         job.tell(Delta::Status(format!("loading {}", config.name)));
         let started = Instant::now();
-        let model = match load::load(config, stop.clone()) {
+        let model = match load::load(config, stop) {
             Ok(model) => model,
             Err(error) => {
                 let _ = reply.send(Err(error));
                 continue;
             }
         };
-        let mut engine = match Engine::new(config, &model) {
+        let mut engine = match Engine::new(config, &model, stop.clone()) {
             Ok(engine) => engine,
             Err(message) => {
                 let hint = "there may be too little memory; choose a smaller context or model";

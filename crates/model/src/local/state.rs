@@ -1,20 +1,19 @@
 //! The computed state of a prompt's stable beginning, kept in files so that no process computes it twice.
 
-use llama_cpp_2::context::LlamaContext;
-use llama_cpp_2::context::session::LlamaStateSeqFlags;
+use super::context::Context;
 use llama_cpp_2::token::LlamaToken;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Changes whenever the engine may read or write states differently; a test compares it with the lock file.
-pub(super) const ENGINE: &str = "llama-cpp-2 0.1.160";
+pub(super) const ENGINE: &str = "llama-cpp-sys-2 0.1.161";
 const MAGIC: &[u8; 8] = b"jarvisKV";
 const DIGEST: usize = 32;
 /// Files kept; a file is a few dozen MB.
 const KEEP: usize = 16;
 
-/// The state files of one model under one set of context parameters.
+/// The state files of one model. The context parameters that shape a state are constants of this program.
 #[derive(Debug)]
 pub(super) struct States {
     dir: PathBuf,
@@ -23,13 +22,12 @@ pub(super) struct States {
 }
 
 impl States {
-    /// `params` names the context parameters that change the state's layout or values.
-    pub(super) fn new(dir: PathBuf, model: &Path, params: &str) -> io::Result<Self> {
+    pub(super) fn new(dir: PathBuf, model: &Path) -> io::Result<Self> {
         let meta = model.metadata()?;
         let modified = meta.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut base = blake3::Hasher::new();
         base.update(model.canonicalize()?.as_os_str().as_encoded_bytes());
-        base.update(format!("\0{}\0{}\0{params}\0{ENGINE}", meta.len(), modified.as_nanos()).as_bytes());
+        base.update(format!("\0{}\0{}\0{ENGINE}", meta.len(), modified.as_nanos()).as_bytes());
         Ok(Self { dir, base: base.finalize() })
     }
 
@@ -42,7 +40,7 @@ impl States {
 
     /// Puts the saved state of `tokens` into sequence 0, which must be empty. False when there is none that is whole;
     /// the sequence is then as it was or must be cleared by the caller.
-    pub(super) fn load(&self, context: &mut LlamaContext<'_>, tokens: &[LlamaToken]) -> bool {
+    pub(super) fn load(&self, context: &mut Context<'_>, tokens: &[LlamaToken]) -> bool {
         let path = self.path(tokens);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
@@ -58,7 +56,7 @@ impl States {
             return false;
         };
         // SAFETY: the digest says these are the bytes that `save` got from the same engine, model and parameters.
-        let loaded = unsafe { context.state_seq_set_data_ext(state, 0, LlamaStateSeqFlags::empty()) };
+        let loaded = unsafe { context.set_state(state) };
         if loaded {
             touch(&path);
         } else {
@@ -68,17 +66,9 @@ impl States {
     }
 
     /// Saves sequence 0, which holds exactly `tokens`.
-    pub(super) fn save(&self, context: &LlamaContext<'_>, tokens: &[LlamaToken]) -> io::Result<()> {
-        let size = context.state_seq_get_size_ext(0, LlamaStateSeqFlags::empty());
-        let head = head(tokens);
-        let mut bytes = vec![0; head.len() + size];
-        bytes[..head.len()].copy_from_slice(&head);
-        // SAFETY: the destination has the `size` bytes that the engine asked for.
-        let written =
-            unsafe { context.state_seq_get_data_ext(bytes[head.len()..].as_mut_ptr(), 0, LlamaStateSeqFlags::empty()) };
-        if written != size {
-            return Err(io::Error::other(format!("the engine wrote {written} of {size} bytes")));
-        }
+    pub(super) fn save(&self, context: &Context<'_>, tokens: &[LlamaToken]) -> io::Result<()> {
+        let state = context.state(head(tokens));
+        let mut bytes = state.ok_or_else(|| io::Error::other("the engine did not give the whole state"))?;
         let digest = blake3::hash(&bytes);
         bytes.extend_from_slice(digest.as_bytes());
         std::fs::create_dir_all(&self.dir)?;
@@ -193,8 +183,8 @@ mod tests {
     #[test]
     fn state_files_name_the_engine_version_in_use() {
         let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap();
-        let at = lock.find("name = \"llama-cpp-2\"").unwrap();
+        let at = lock.find("name = \"llama-cpp-sys-2\"").unwrap();
         let version = lock[at..].lines().nth(1).unwrap().split('"').nth(1).unwrap();
-        assert_eq!(ENGINE, format!("llama-cpp-2 {version}"));
+        assert_eq!(ENGINE, format!("llama-cpp-sys-2 {version}"));
     }
 }

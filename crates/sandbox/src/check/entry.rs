@@ -32,8 +32,20 @@ struct Candidate<'p, 'a> {
 
 /// Names a single parameter has when it stands for all arguments at once.
 const WHOLE: [&str; 14] = [
-    "args", "_args", "arguments", "params", "parameters", "input", "inputs", "options", "opts", "props", "payload",
-    "request", "req", "_",
+    "args",
+    "_args",
+    "arguments",
+    "params",
+    "parameters",
+    "input",
+    "inputs",
+    "options",
+    "opts",
+    "props",
+    "payload",
+    "request",
+    "req",
+    "_",
 ];
 const CONTEXT: [&str; 6] = ["ctx", "_ctx", "context", "_context", "env", "_env"];
 
@@ -50,7 +62,11 @@ pub(super) fn find(code: &str, program: &Program<'_>, scoping: &Scoping) -> Resu
             Statement::ExportDeclaration(export) => match &export.declaration {
                 Declaration::FunctionDeclaration(function) => {
                     if let (Some(id), Some(_)) = (&function.id, &function.body) {
-                        candidates.push(Candidate { name: id.name.to_string(), params: &function.params, exported: true });
+                        candidates.push(Candidate {
+                            name: id.name.to_string(),
+                            params: &function.params,
+                            exported: true,
+                        });
                     }
                 }
                 Declaration::VariableDeclaration(variables) => functions_of(variables, true, &mut candidates),
@@ -89,9 +105,7 @@ pub(super) fn find(code: &str, program: &Program<'_>, scoping: &Scoping) -> Resu
         return Ok(script());
     }
     match choose(&candidates, scoping) {
-        Ok(Some(chosen)) => {
-            Ok(function(Some(chosen.params), format!("\nexport {{ {} as default }};\n", chosen.name)))
-        }
+        Ok(Some(chosen)) => Ok(function(Some(chosen.params), format!("\nexport {{ {} as default }};\n", chosen.name))),
         Ok(None) if program.body.is_empty() => Err(plain("SyntaxError", format!("there is no code: {HOW}"))),
         Ok(None) => Ok(script()),
         Err(names) => {

@@ -139,8 +139,8 @@ fn read(code: &str) -> Result<Checked, ScriptError> {
     };
 
     let options = TransformOptions::default();
-    let transformed = Transformer::new(&allocator, Path::new("capability.ts"), &options)
-        .build_with_scoping(scoping, &mut program);
+    let transformed =
+        Transformer::new(&allocator, Path::new("capability.ts"), &options).build_with_scoping(scoping, &mut program);
     first_error(code, transformed.diagnostics.errors())?;
     let (mut javascript, lines) = print(&program);
     javascript.push_str(&append);

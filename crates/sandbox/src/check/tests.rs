@@ -10,7 +10,9 @@ fn err(code: &str) -> ScriptError {
 
 #[test]
 fn types_are_stripped_and_the_parameters_are_known() {
-    let checked = ok("export default async function run({ n, text = 'x' }: { n: number, text?: string }, ctx: any): Promise<string> {\n  return text.repeat(n as number);\n}");
+    let checked = ok(
+        "export default async function run({ n, text = 'x' }: { n: number, text?: string }, ctx: any): Promise<string> {\n  return text.repeat(n as number);\n}",
+    );
     assert_eq!(checked.params, ["n", "text"]);
     assert_eq!(checked.form, Form::Function);
     assert!(!checked.javascript.contains("number"), "{}", checked.javascript);
@@ -25,7 +27,10 @@ fn the_ways_a_weak_model_writes_its_function_are_all_found() {
         ("export function add(args) { const { x, y } = args; return x + y }", vec!["x", "y"]),
         ("function add(a, b) { return a + b }", vec!["a", "b"]),
         ("function fib(n) { return n }", vec!["n"]),
-        ("function gcd(a, b) { return b ? gcd(b, a % b) : a }\nfunction lcm({ x, y }) { return x * y / gcd(x, y) }", vec!["x", "y"]),
+        (
+            "function gcd(a, b) { return b ? gcd(b, a % b) : a }\nfunction lcm({ x, y }) { return x * y / gcd(x, y) }",
+            vec!["x", "y"],
+        ),
         ("function run({ a }) { return a }\nmodule.exports = run;", vec!["a"]),
         ("module.exports = async ({ a }) => a;", vec!["a"]),
         ("function go({ a }) { return a }\nexport { go as default };", vec!["a"]),
@@ -102,7 +107,8 @@ fn what_the_code_reaches_for_is_told_with_its_target() {
             (UseKind::Fetch, None, 6),
         ]
     );
-    let parts = ok("export default async ({ a }, { read: r, fetch }) => { await r(a); await fetch('https://h.example/') }");
+    let parts =
+        ok("export default async ({ a }, { read: r, fetch }) => { await r(a); await fetch('https://h.example/') }");
     let kinds: Vec<_> = parts.uses.iter().map(|u| (u.kind, u.target.as_deref())).collect();
     assert_eq!(kinds, [(UseKind::Read, None), (UseKind::Fetch, Some("h.example"))]);
 }
@@ -124,7 +130,8 @@ fn a_syntax_error_names_the_line() {
 
 #[test]
 fn output_places_map_back_to_the_persons_lines() {
-    let code = "interface A {\n  n: number;\n}\n\nexport default function run(args: A) {\n\n\n  throw new Error('x');\n}";
+    let code =
+        "interface A {\n  n: number;\n}\n\nexport default function run(args: A) {\n\n\n  throw new Error('x');\n}";
     let checked = ok(code);
     let line = checked.javascript.lines().position(|l| l.contains("throw")).unwrap() as u32 + 1;
     assert_eq!(checked.original(line, 9).map(|p| p.0), Some(8));

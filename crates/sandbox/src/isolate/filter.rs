@@ -43,8 +43,7 @@ impl Filter {
             let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.into_iter().map(|call| (call, vec![])).collect();
             // Memory that is never executable.
             let exec = libc::PROT_EXEC as u64;
-            let not_exec =
-                SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(exec), 0)?;
+            let not_exec = SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(exec), 0)?;
             for call in [libc::SYS_mmap, libc::SYS_mprotect] {
                 rules.insert(call, vec![SeccompRule::new(vec![not_exec.clone()])?]);
             }

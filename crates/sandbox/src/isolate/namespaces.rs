@@ -8,11 +8,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 const NOBODY: u32 = 65_534;
 
 pub(super) fn enter() -> Result<(), String> {
-    let mut others = UnshareFlags::NEWNS
-        | UnshareFlags::NEWNET
-        | UnshareFlags::NEWIPC
-        | UnshareFlags::NEWUTS
-        | UnshareFlags::NEWPID;
+    let mut others =
+        UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS | UnshareFlags::NEWPID;
     if !rustix::process::geteuid().is_root() {
         others |= UnshareFlags::NEWUSER;
     }

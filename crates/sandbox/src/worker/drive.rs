@@ -20,14 +20,10 @@ struct Drive<'a, 'js> {
     memory: usize,
 }
 
-pub(super) fn run<'js>(
-    ctx: &Ctx<'js>,
-    host: &Persistent<Object<'static>>,
-    state: &State,
-    job: &Job,
-) -> Ended<String> {
+pub(super) fn run<'js>(ctx: &Ctx<'js>, host: &Persistent<Object<'static>>, state: &State, job: &Job) -> Ended<String> {
     let memory = usize::try_from(job.memory_mb << 20).unwrap_or(usize::MAX);
-    let host = host.clone().restore(ctx).map_err(|e| (ExitClass::Crashed, Some(plain("InternalError", e.to_string()))))?;
+    let host =
+        host.clone().restore(ctx).map_err(|e| (ExitClass::Crashed, Some(plain("InternalError", e.to_string()))))?;
     Drive { ctx, host, state, memory }.job(job)
 }
 
@@ -91,9 +87,7 @@ impl<'js> Drive<'_, 'js> {
 
     /// One job of the queue, or else one timer. False when there is nothing left to do.
     fn step(&self) -> Ended<bool> {
-        let worked = self.ctx.execute_pending_job();
-        self.running()?;
-        if worked {
+        if self.pending_job()? {
             return Ok(true);
         }
         let wait: f64 = self.ok(self.hook("timers")?.call(()))?;
@@ -110,6 +104,18 @@ impl<'js> Drive<'_, 'js> {
         }
         self.running()?;
         Ok(true)
+    }
+
+    /// Runs one job of the queue. Errors of jobs go into their promises; one that comes out here is the engine's own
+    /// (out of memory, interrupted), after which promises may be lost.
+    fn pending_job(&self) -> Ended<bool> {
+        let mut ctx = std::ptr::null_mut();
+        // Sound: the runtime is alive, and it has this one context.
+        let outcome = unsafe { qjs::JS_ExecutePendingJob(qjs::JS_GetRuntime(self.ctx.as_raw().as_ptr()), &mut ctx) };
+        if outcome < 0 {
+            return Err(self.threw(ExitClass::Threw));
+        }
+        self.running().map(|()| outcome > 0)
     }
 
     fn running(&self) -> Ended<()> {
@@ -154,19 +160,18 @@ impl<'js> Drive<'_, 'js> {
                 Ok([name, message, stack]) => (otherwise, Some(Fault { name, message, stack })),
                 Err(_) => (otherwise, None),
             },
-            Err(_) if self.exhausted() => (ExitClass::Memory, None),
-            Err(e) => (otherwise, Some(plain("Error", format!("threw a value that cannot be shown ({e})")))),
+            Err(e) => match self.running() {
+                Err(stopped) => stopped,
+                Ok(()) if self.exhausted() => (ExitClass::Memory, None),
+                Ok(()) => (otherwise, Some(plain("Error", format!("threw a value that cannot be shown ({e})")))),
+            },
         }
     }
 
+    /// Whether the heap was near its limit. When memory is short the engine can only throw null.
     fn exhausted(&self) -> bool {
-        let mut usage = std::mem::MaybeUninit::<qjs::JSMemoryUsage>::zeroed();
-        // Sound: the runtime is alive and fills the structure.
-        let usage = unsafe {
-            qjs::JS_ComputeMemoryUsage(qjs::JS_GetRuntime(self.ctx.as_raw().as_ptr()), usage.as_mut_ptr());
-            usage.assume_init()
-        };
-        usage.malloc_size.unsigned_abs() as usize + LAST_WORDS > self.memory
+        let peak = usize::try_from(super::usage().1 << 10).unwrap_or(usize::MAX);
+        peak > self.memory / 4 * 3
     }
 
     fn give_last_words(&self) {

@@ -48,10 +48,8 @@ impl Engine {
             for (name, source) in LAYER {
                 let mut options = rquickjs::context::EvalOptions::default();
                 options.filename = Some(name.to_owned());
-                let part: Function<'_> = ctx
-                    .eval_with_options(source, options)
-                    .catch(&ctx)
-                    .map_err(|e| format!("{name}: {e}"))?;
+                let part: Function<'_> =
+                    ctx.eval_with_options(source, options).catch(&ctx).map_err(|e| format!("{name}: {e}"))?;
                 part.call::<_, ()>((native.clone(), host.clone())).catch(&ctx).map_err(|e| format!("{name}: {e}"))?;
             }
             Ok(Persistent::save(&ctx, host))
@@ -73,7 +71,11 @@ pub(crate) fn serve(engine: &Engine, socket: Socket, ready: &Ready, mapped: u64)
     if socket.send(Kind::Ready, &words).is_err() || ready.missing.is_some() {
         return;
     }
-    let Ok((Kind::Job, payload)) = frame::read_blocking(&mut &socket) else { return };
+    let payload = match frame::read_blocking(&mut &socket) {
+        Ok((Kind::Job, payload)) => payload,
+        Ok((Kind::Attempt, name)) => return attempt(socket, &name),
+        _ => return,
+    };
     let Ok(job) = serde_json::from_slice::<Job>(&payload) else { return };
     drop(payload);
     if isolate::bound_job(job.memory_mb, job.timeout_ms, mapped).is_err() {
@@ -93,6 +95,25 @@ pub(crate) fn serve(engine: &Engine, socket: Socket, ready: &Ready, mapped: u64)
     if let Ok(words) = serde_json::to_vec(&done) {
         let _ = socket.send(Kind::Done, &words);
     }
+}
+
+/// As [`serve`], but for attempts to break out alone: the worker has no system-call filter.
+pub(crate) fn serve_attempt(socket: Socket, ready: &Ready) {
+    let Ok(words) = serde_json::to_vec(ready) else { return };
+    if socket.send(Kind::Ready, &words).is_err() {
+        return;
+    }
+    if let Ok((Kind::Attempt, name)) = frame::read_blocking(&mut &socket) {
+        attempt(socket, &name);
+    }
+}
+
+fn attempt(socket: Socket, name: &[u8]) {
+    let how = match isolate::attempt(&String::from_utf8_lossy(name)) {
+        Ok(()) => String::new(),
+        Err(e) => e.to_string(),
+    };
+    let _ = socket.send(Kind::Attempt, how.as_bytes());
 }
 
 /// Processor time in microseconds and peak memory in KiB of this process.

@@ -16,8 +16,13 @@ pub(super) fn make<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> Result<Object<'js>
     let clock = Rc::clone(state);
     native.set("now", Function::new(ctx.clone(), move || clock.now())?)?;
     let asker = Rc::clone(state);
-    let ask = move |id: u32, head: String, body: Bytes<'_>| asker.ask(id, &head, raw(&body));
-    native.set("ask", Function::new(ctx.clone(), ask)?)?;
+    native.set(
+        "ask",
+        Function::new(ctx.clone(), move |ctx: Ctx<'js>, id: u32, head: String, body: Bytes<'js>| {
+            let sent = asker.ask(id, &head, raw(&body));
+            sent.map_err(|most| Exception::throw_range(&ctx, &format!("more than {most} bytes in one request")))
+        })?,
+    )?;
     native.set("random", Function::new(ctx.clone(), random)?)?;
     native.set("toBase64", Function::new(ctx.clone(), to_base64)?)?;
     native.set("fromBase64", Function::new(ctx.clone(), from_base64)?)?;

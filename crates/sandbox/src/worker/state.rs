@@ -48,6 +48,8 @@ pub(super) struct State {
     deadline: Cell<Option<Instant>>,
     /// Bytes of output left.
     budget: Cell<usize>,
+    /// Bytes that one frame may have.
+    most: Cell<usize>,
     stop: Cell<Option<Stop>>,
 }
 
@@ -57,6 +59,7 @@ impl State {
         self.socket.set(Some(*socket));
         self.started.set(Some(now));
         self.deadline.set(now.checked_add(Duration::from_millis(job.timeout_ms)));
+        self.most.set(frame::most(job.output_bytes));
         self.budget.set(usize::try_from(job.output_bytes).unwrap_or(usize::MAX));
     }
 
@@ -104,12 +107,17 @@ impl State {
         }
     }
 
-    /// Asks the broker for something.
-    pub(super) fn ask(&self, id: u32, head: &str, body: &[u8]) {
-        let Some(socket) = self.socket.get() else { return };
+    /// Asks the broker for something. An error is the most bytes that a request may have.
+    pub(super) fn ask(&self, id: u32, head: &str, body: &[u8]) -> Result<(), usize> {
+        let Some(socket) = self.socket.get() else { return Ok(()) };
+        let most = self.most.get();
+        if head.len() + body.len() + 8 > most {
+            return Err(most);
+        }
         if socket.send(Kind::Call, &frame::pack(id, head, body)).is_err() {
             self.stop.set(Some(Stop::Alone));
         }
+        Ok(())
     }
 
     /// Sleeps so long, or to the deadline. With `listen` an answer of the broker ends it and is returned.

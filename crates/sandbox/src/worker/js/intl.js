@@ -264,6 +264,8 @@
 
   const RealDate = Date;
   const getTime = Date.prototype.getTime;
+  // The C library reads its time zone at the first use, which must be before the sandbox closes.
+  new RealDate(2024, 0, 1).getTimezoneOffset();
   for (const [name, needed, defaults] of [["toLocaleDateString", "date", "date"], ["toLocaleTimeString", "time", "time"], ["toLocaleString", "any", "all"]]) {
     const api = `Date.prototype.${name}`;
     hidden(Date.prototype, name, { [name](locales, options) {
@@ -273,10 +275,20 @@
     } }[name]);
   }
 
+  // The engine leaves out the name of the zone.
+  for (const name of ["toString", "toTimeString"]) {
+    const plain = Date.prototype[name];
+    hidden(Date.prototype, name, { [name]() {
+      const text = plain.call(this);
+      return text.endsWith("GMT+0000") ? `${text} (Coordinated Universal Time)` : text;
+    } }[name]);
+  }
+
   // ---- text ----------------------------------------------------------------------------------------------------
 
-  const ascii = /^[\x00-\x7f]*$/;
-  const plainText = /^[A-Za-z0-9 ]*$/;
+  // The order of printable ASCII in the Unicode collation.
+  const ORDER = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz";
+  const plainText = /^[ -~]*$/;
   function checkCollation(api, locales, options) {
     const first = locales === undefined ? "en" : String(typeof locales === "string" ? locales : (Array.from(locales)[0] ?? "en"));
     if (!/^en(-[A-Z]{2})?$/i.test(first)) throw absent(api, `the locale ${first}`);
@@ -284,12 +296,11 @@
     refuse(api, o, { usage: "sort", ignorePunctuation: "false", caseFirst: "false", collation: "default" });
     return { numeric: Boolean(o.numeric), sensitivity: pick(api, o, "sensitivity", ["base", "accent", "case", "variant"], "variant") };
   }
-  const rank = (c) => (c === " " ? 0 : c <= "9" ? 1 : 2);
-  // As the Unicode collation orders letters, digits and spaces: by letter first, lower case before upper at last.
+  // By letter first; lower case before upper only where nothing else differs.
   function collate(api, a, b, o) {
     if (a === b) return 0;
     if (!plainText.test(a) || !plainText.test(b)) {
-      throw new TypeError(`${api}: only letters a–z, digits and spaces can be compared here; compare with < and > (by code point), or map the text first`);
+      throw new TypeError(`${api}: only ASCII text can be compared here; compare with < and > (by code point), or map the text first`);
     }
     const split = (s) => (o.numeric ? s.match(/\d+|\D/g) ?? [] : [...s]);
     const left = split(a), right = split(b);
@@ -299,8 +310,7 @@
         const p = BigInt(x), q = BigInt(y);
         if (p !== q) return p < q ? -1 : 1;
       } else if (x !== y) {
-        const order = rank(x[0]) - rank(y[0]);
-        return (order || (x < y ? -1 : 1)) < 0 ? -1 : 1;
+        return ORDER.indexOf(x[0]) < ORDER.indexOf(y[0]) ? -1 : 1;
       }
     }
     if (left.length !== right.length) return left.length < right.length ? -1 : 1;

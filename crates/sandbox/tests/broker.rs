@@ -1,0 +1,282 @@
+//! What a capability reaches through the broker: only what its permit grants.
+
+mod common;
+
+use common::{permit, plan};
+use jarvis_protocol::{Execution, ExitClass, Grants};
+use jarvis_sandbox::{Access, Executor, SandboxConfig};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+fn executor(workspace: Option<&Path>, denied: &[&Path]) -> Executor {
+    let config =
+        SandboxConfig { worker_exe: env!("CARGO_BIN_EXE_jarvis-worker-test").into(), pool: 1, max_workers: 4 };
+    let access = Access {
+        workspace: workspace.map(Path::to_owned),
+        denied: denied.iter().map(|d| (*d).to_owned()).collect(),
+        secrets: Some(Arc::new(|name| (name == "TOKEN").then(|| "s3cret-value".to_owned()))),
+    };
+    Executor::with_access(config, access)
+}
+
+async fn run(executor: &Executor, body: &str, grants: Grants) -> Execution {
+    let mut plan = plan(&format!("export default async function run(args, ctx) {{ {body} }}"), json!({}));
+    plan.grants = grants;
+    executor.run(permit(plan), &CancellationToken::new()).await.unwrap()
+}
+
+fn list(items: &[&str]) -> Vec<String> {
+    items.iter().map(|i| (*i).to_owned()).collect()
+}
+
+fn network(hosts: &[&str]) -> Grants {
+    Grants { network: list(hosts), ..Grants::default() }
+}
+
+fn files(read: &[&str], write: &[&str]) -> Grants {
+    Grants { read: list(read), write: list(write), ..Grants::default() }
+}
+
+fn message(done: &Execution) -> String {
+    done.error.as_ref().map(|e| e.to_string()).unwrap_or_default()
+}
+
+/// Answers each request by its path; the port.
+async fn server() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut seen = Vec::new();
+                let mut buffer = [0; 4096];
+                loop {
+                    let n = socket.read(&mut buffer).await.unwrap_or(0);
+                    seen.extend_from_slice(&buffer[..n]);
+                    let text = String::from_utf8_lossy(&seen).into_owned();
+                    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+                        if n == 0 {
+                            return;
+                        }
+                        continue;
+                    };
+                    let length = head.to_lowercase().lines().find_map(|l| l.strip_prefix("content-length: ")?.parse::<usize>().ok());
+                    if body.len() < length.unwrap_or(0) && n > 0 {
+                        continue;
+                    }
+                    let path = head.split(' ').nth(1).unwrap_or_default();
+                    let answer = match path {
+                        "/json" => reply(200, "content-type: application/json\r\n", "{\"ok\":\"水\"}"),
+                        "/echo" => reply(200, "x-one: 1\r\n", &text),
+                        "/missing" => reply(404, "", "no"),
+                        "/there" => reply(302, "location: /json\r\n", ""),
+                        "/away" => reply(302, "location: http://127.0.0.1:9/\r\n", ""),
+                        "/meta" => reply(302, "location: http://169.254.169.254/latest/meta-data/\r\n", ""),
+                        "/file" => reply(302, "location: file:///etc/passwd\r\n", ""),
+                        "/loop" => reply(302, "location: /loop\r\n", ""),
+                        "/big" => reply(200, "", &"x".repeat(20 << 20)),
+                        "/slow" => {
+                            tokio::time::sleep(Duration::from_secs(20)).await;
+                            String::new()
+                        }
+                        _ => "garbage that is not HTTP".to_owned(),
+                    };
+                    let _ = socket.write_all(answer.as_bytes()).await;
+                    return;
+                }
+            });
+        }
+    });
+    port
+}
+
+fn reply(status: u16, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n{body}", body.len())
+}
+
+#[tokio::test]
+async fn a_granted_host_is_fetched() {
+    let port = server().await;
+    let executor = executor(None, &[]);
+    let host = format!("127.0.0.1:{port}");
+    let base = format!("const base = 'http://{host}';");
+    let body = format!("{base} const r = await fetch(base + '/json'); return [r.status, r.ok, r.headers.get('Content-Type'), await r.json(), r.redirected];");
+    let done = run(&executor, &body, network(&[&host])).await;
+    assert_eq!(done.result, Some(json!([200, true, "application/json", {"ok": "水"}, false])), "{}", message(&done));
+
+    let body = format!(
+        "{base} const r = await ctx.fetch(base + '/echo', {{ method: 'POST', headers: {{ 'X-Mine': 'yes', Host: 'evil', 'Content-Type': 'application/json' }}, body: JSON.stringify({{ a: '水' }}) }}); return await r.text();"
+    );
+    let done = run(&executor, &body, network(&[&host])).await;
+    let seen = done.result.unwrap().as_str().unwrap().to_lowercase();
+    assert!(seen.starts_with("post /echo") && seen.contains("x-mine: yes") && seen.ends_with("{\"a\":\"水\"}"), "{seen}");
+    assert!(seen.contains(&format!("host: {host}")) && !seen.contains("evil"), "{seen}");
+
+    let body = format!("{base} const r = await fetch(base + '/missing'); return [r.status, r.ok, await r.text()];");
+    assert_eq!(run(&executor, &body, network(&[&host])).await.result, Some(json!([404, false, "no"])));
+    let body = format!("{base} const r = await fetch(base + '/there'); return [r.redirected, new URL(r.url).pathname, (await r.json()).ok];");
+    assert_eq!(run(&executor, &body, network(&[&host])).await.result, Some(json!([true, "/json", "水"])));
+    let body = format!("{base} return (await Promise.all(Array.from({{ length: 20 }}, () => fetch(base + '/json').then(r => r.json())))).length;");
+    assert_eq!(run(&executor, &body, network(&[&host])).await.result, Some(json!(20)));
+}
+
+#[tokio::test]
+async fn what_is_not_granted_is_not_fetched_not_even_by_a_redirect() {
+    let port = server().await;
+    let executor = executor(None, &[]);
+    let host = format!("127.0.0.1:{port}");
+    for (path, grants, named) in [
+        ("/json", vec![], "is not granted"),
+        ("/json", vec!["127.0.0.1"], "is not granted"),
+        ("/json", vec!["*"], "is not granted"),
+        ("/json", vec!["example.com"], "is not granted"),
+        ("/away", vec![host.as_str()], "is not granted"),
+        ("/meta", vec![host.as_str(), "*"], "not a public address"),
+        ("/file", vec![host.as_str()], "scheme `file`"),
+        ("/loop", vec![host.as_str()], "more than 5 redirects"),
+        ("/big", vec![host.as_str()], "longer than"),
+        ("/nonsense", vec![host.as_str()], "fetch failed"),
+    ] {
+        let body = format!("return (await fetch('http://{host}{path}')).status;");
+        let done = run(&executor, &body, network(&grants)).await;
+        assert!(message(&done).contains(named), "{path} {grants:?}: {:?} {}", done.result, message(&done));
+    }
+    let done = run(&executor, "return (await fetch('http://localhost.example.invalid/')).status", network(&["*"])).await;
+    assert!(message(&done).contains("fetch failed"), "{}", message(&done));
+}
+
+#[tokio::test]
+async fn a_permission_error_can_be_caught_by_its_name() {
+    let executor = executor(None, &[]);
+    let body = "try { await fetch('https://example.com/') } catch (e) { return [e.name, e instanceof Error] }";
+    assert_eq!(run(&executor, body, Grants::default()).await.result, Some(json!(["PermissionError", true])));
+}
+
+#[tokio::test]
+async fn a_slow_answer_can_be_aborted_and_ends_with_the_time_limit() {
+    let port = server().await;
+    let executor = executor(None, &[]);
+    let host = format!("127.0.0.1:{port}");
+    let body = format!("try {{ await fetch('http://{host}/slow', {{ signal: AbortSignal.timeout(50) }}) }} catch (e) {{ return e.name }}");
+    assert_eq!(run(&executor, &body, network(&[&host])).await.result, Some(json!("TimeoutError")));
+
+    let mut plan = plan(&format!("export default async () => {{ await fetch('http://{host}/slow') }}"), json!({}));
+    plan.grants = network(&[&host]);
+    plan.limits.timeout_ms = 200;
+    let started = Instant::now();
+    let done = executor.run(permit(plan), &CancellationToken::new()).await.unwrap();
+    assert_eq!(done.exit, ExitClass::Timeout);
+    assert!(started.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn granted_files_are_read_written_and_listed() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("data")).unwrap();
+    std::fs::write(home.path().join("data/in.txt"), "水 in").unwrap();
+    let executor = executor(Some(home.path()), &[]);
+    let body = "await ctx.write('out/deep/x.txt', (await ctx.read('data/in.txt')) + '!'); await ctx.write('out/raw', new Uint8Array([1, 2])); return [await ctx.list('data'), [...await ctx.read('./data/in.txt', { bytes: true })].length];";
+    let done = run(&executor, body, files(&["data"], &["out/"])).await;
+    assert_eq!(done.result, Some(json!([[{"name": "in.txt", "kind": "file", "size": 6}], 6])), "{}", message(&done));
+    assert_eq!(std::fs::read_to_string(home.path().join("out/deep/x.txt")).unwrap(), "水 in!");
+    assert_eq!(std::fs::read(home.path().join("out/raw")).unwrap(), [1, 2]);
+    assert_eq!(std::fs::read_dir(home.path().join("out")).unwrap().count(), 2, "no temporary file is left");
+    // One file alone, and by its absolute path.
+    let absolute = home.path().join("data/in.txt");
+    let absolute = absolute.to_str().unwrap();
+    let body = format!("return await ctx.read({absolute:?})");
+    assert_eq!(run(&executor, &body, files(&[absolute], &[])).await.result, Some(json!("水 in")));
+    assert_eq!(run(&executor, &body, files(&["data/in.txt"], &[])).await.result, Some(json!("水 in")));
+}
+
+#[tokio::test]
+async fn no_path_leads_out_of_what_is_granted() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path();
+    for dir in ["data", "private", "out"] {
+        std::fs::create_dir(root.join(dir)).unwrap();
+    }
+    std::fs::write(root.join("private/key"), "private").unwrap();
+    std::fs::write(root.join("data-2"), "private").unwrap();
+    std::os::unix::fs::symlink("../private/key", root.join("data/link")).unwrap();
+    std::os::unix::fs::symlink("../private", root.join("data/dir")).unwrap();
+    std::os::unix::fs::symlink("/etc", root.join("etc")).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", root.join("out/link")).unwrap();
+    std::process::Command::new("mkfifo").arg(root.join("data/pipe")).status().unwrap();
+    let key = root.join("private/key");
+    let executor = executor(Some(root), &[&root.join("private")]);
+    let read = |path: &str| format!("return await ctx.read({path:?})");
+    for (body, grants) in [
+        (read("private/key"), files(&["data"], &[])),
+        (read(key.to_str().unwrap()), files(&["data"], &[])),
+        (read("data/../private/key"), files(&["data"], &[])),
+        (read("../../../../etc/passwd"), files(&["data"], &[])),
+        (read("/etc/passwd"), files(&["data", "."], &[])),
+        (read("/proc/self/environ"), files(&["."], &[])),
+        (read("data-2"), files(&["data"], &[])),
+        (read("data/link"), files(&["data"], &[])),
+        (read("data/dir/key"), files(&["data"], &[])),
+        (read("etc/passwd"), files(&["etc"], &[])),
+        (read("etc/passwd"), files(&["."], &[])),
+        (read("data/pipe"), files(&["data"], &[])),
+        (read("data"), files(&["data"], &[])),
+        (read("data/nothing"), files(&["data"], &[])),
+        (read("data/a\0b"), files(&["data"], &[])),
+        // Denied whatever is granted.
+        (read("private/key"), files(&["."], &[])),
+        (read("private/key"), files(&["private"], &[])),
+        ("await ctx.write('private/new', 'x')".to_owned(), files(&[], &["."])),
+        // Reading is not writing.
+        ("await ctx.write('data/new', 'x')".to_owned(), files(&["data"], &["out"])),
+        (read("out/x"), files(&["data"], &["out"])),
+        ("await ctx.write('out/../data/new', 'x')".to_owned(), files(&[], &["out"])),
+        ("await ctx.write('etc/new', 'x')".to_owned(), files(&[], &["etc", "."])),
+        ("await ctx.write('out/link', 'x')".to_owned(), files(&[], &["out"])),
+        ("await ctx.write('out', 'x')".to_owned(), files(&[], &["out"])),
+        ("return await ctx.list('/')".to_owned(), files(&["data"], &[])),
+        ("return await ctx.list('data/dir')".to_owned(), files(&["data"], &[])),
+    ] {
+        let done = run(&executor, &body, grants.clone()).await;
+        assert_eq!(done.exit, ExitClass::Threw, "{body} {grants:?}: {:?}", done.result);
+    }
+    assert!(!root.join("data/new").exists() && !root.join("private/new").exists());
+}
+
+#[tokio::test]
+async fn a_granted_secret_is_told_and_does_not_show() {
+    let executor = executor(None, &[]);
+    let grants = Grants { secrets: list(&["TOKEN", "OTHER"]), ..Grants::default() };
+    let body = "const t = await ctx.secret('TOKEN'); console.log('using', t); return { length: t.length, leaked: [`Bearer ${t}`] };";
+    let done = run(&executor, body, grants.clone()).await;
+    assert_eq!(done.result, Some(json!({"length": 12, "leaked": ["Bearer [secret TOKEN]"]})), "{}", message(&done));
+    assert_eq!(done.printed, "using [secret TOKEN]\n");
+    let thrown = run(&executor, "throw new Error(await ctx.secret('TOKEN'))", grants.clone()).await;
+    assert_eq!(message(&thrown), "Error: [secret TOKEN] (line 1)");
+    assert!(message(&run(&executor, "return await ctx.secret('TOKEN')", Grants::default()).await).contains("not granted"));
+    assert!(message(&run(&executor, "return await ctx.secret('OTHER')", grants).await).contains("no secret"));
+}
+
+#[tokio::test]
+async fn a_request_that_is_too_large_is_an_error_the_code_can_see() {
+    let home = tempfile::tempdir().unwrap();
+    let executor = executor(Some(home.path()), &[]);
+    let done = run(&executor, "await ctx.write('x', 'y'.repeat(3 << 20))", files(&[], &["x"])).await;
+    assert_eq!((done.exit, done.error.unwrap().name.as_str()), (ExitClass::Threw, "RangeError"));
+    let done = run(&executor, "await ctx.write('x', { a: 1 })", files(&[], &["x"])).await;
+    assert!(message(&done).contains("JSON.stringify"), "{}", message(&done));
+}
+
+#[tokio::test]
+async fn an_unknown_request_is_refused() {
+    let executor = executor(None, &[]);
+    let done = run(&executor, "return await ctx.call('other', {})", Grants::default()).await;
+    assert!(message(&done).contains("ctx.call is not available yet"));
+    let nothing: Option<Value> = done.result;
+    assert_eq!(nothing, None);
+}
