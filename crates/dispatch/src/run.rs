@@ -114,10 +114,14 @@ impl Dispatch {
         match capability.status {
             Status::Active => {}
             Status::Disabled => {
-                return Err(CallError::respond(format!("`{name}` is disabled; `jarvis cap enable {name}` turns it on")));
+                return Err(CallError::respond(format!(
+                    "`{name}` is disabled; `jarvis cap enable {name}` turns it on"
+                )));
             }
             Status::Quarantined => {
-                return Err(CallError::respond(format!("`{name}` is quarantined; `jarvis cap check {name}` tells why")));
+                return Err(CallError::respond(format!(
+                    "`{name}` is quarantined; `jarvis cap check {name}` tells why"
+                )));
             }
             Status::Retired => return Err(CallError::respond(format!("`{name}` is retired"))),
         }

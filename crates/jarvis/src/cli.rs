@@ -69,7 +69,7 @@ pub struct Common {
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_turns: Option<u32>,
     /// Stop a turn that has cost this many US dollars.
-    #[arg(long, global = true, value_name = "USD", value_parser = dollars)]
+    #[arg(long, global = true, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     pub max_cost: Option<f64>,
     /// Record every model call into this file.
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "replay")]

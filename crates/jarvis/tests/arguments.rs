@@ -1,4 +1,5 @@
 //! What a person types, and what comes back when it is wrong.
+#![allow(clippy::unwrap_used, reason = "a set-up that fails is a failed test")]
 
 mod common;
 

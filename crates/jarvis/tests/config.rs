@@ -1,4 +1,5 @@
 //! Settings in layers, and files that are not right.
+#![allow(clippy::unwrap_used, reason = "a set-up that fails is a failed test")]
 
 mod common;
 

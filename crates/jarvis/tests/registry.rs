@@ -1,4 +1,5 @@
 //! `jarvis cap` by hand, and homes that are damaged or from another version.
+#![allow(clippy::unwrap_used, reason = "a set-up that fails is a failed test")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Whole turns of the shipped binary, with a provider whose answers are scripted.
+#![allow(clippy::unwrap_used, reason = "a set-up that fails is a failed test")]
 
 mod common;
 

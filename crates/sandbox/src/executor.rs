@@ -98,7 +98,7 @@ impl Executor {
     pub async fn run(&self, permit: Permit, cancel: &CancellationToken) -> Result<Execution, SandboxError> {
         let started = Instant::now();
         let plan = permit.into_plan();
-        let checked = match self.checked(&plan) {
+        let checked = match self.checked(&plan).await? {
             Ok(checked) => checked,
             Err(error) => return Ok(without_worker(ExitClass::Rejected, Some(error), started)),
         };
@@ -114,17 +114,24 @@ impl Executor {
         Ok(report(worker, talk, end, &plan, &checked, &desk, started).await)
     }
 
-    fn checked(&self, plan: &ExecPlan) -> Result<Arc<Checked>, ScriptError> {
+    async fn checked(&self, plan: &ExecPlan) -> Result<Result<Arc<Checked>, ScriptError>, SandboxError> {
         if let Some(known) = lock(&self.0.checked).get(&plan.code) {
-            return Ok(Arc::clone(known));
+            return Ok(Ok(Arc::clone(known)));
         }
-        let checked = Arc::new(check(&plan.code, plan.runtime)?);
-        let mut kept = lock(&self.0.checked);
-        if kept.len() >= KEPT {
-            kept.clear();
-        }
-        kept.insert(plan.code.clone(), Arc::clone(&checked));
-        Ok(checked)
+        let (code, runtime) = (plan.code.clone(), plan.runtime);
+        // The workers start meanwhile. Whether they can is told when one is needed.
+        let checking = tokio::task::spawn_blocking(move || check(&code, runtime));
+        let (outcome, _) = tokio::join!(checking, self.zygote());
+        let outcome = outcome.map_err(|e| SandboxError::io("check of the code")(std::io::Error::other(e)))?;
+        Ok(outcome.map(|checked| {
+            let checked = Arc::new(checked);
+            let mut kept = lock(&self.0.checked);
+            if kept.len() >= KEPT {
+                kept.clear();
+            }
+            kept.insert(plan.code.clone(), Arc::clone(&checked));
+            checked
+        }))
     }
 
     async fn worker(&self) -> Result<Worker, SandboxError> {

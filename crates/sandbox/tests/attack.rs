@@ -1,4 +1,5 @@
 //! Attacks from inside a capability, through a real worker process in the default configuration.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr, reason = "helpers of tests")]
 
 mod common;
 

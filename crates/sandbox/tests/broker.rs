@@ -1,4 +1,5 @@
 //! What a capability reaches through the broker: only what its permit grants.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr, reason = "helpers of tests")]
 
 mod common;
 
@@ -14,8 +15,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 fn executor(workspace: Option<&Path>, denied: &[&Path]) -> Executor {
-    let config =
-        SandboxConfig { worker_exe: env!("CARGO_BIN_EXE_jarvis-worker-test").into(), pool: 1, max_workers: 4 };
+    let config = SandboxConfig { worker_exe: env!("CARGO_BIN_EXE_jarvis-worker-test").into(), pool: 1, max_workers: 4 };
     let access = Access {
         workspace: workspace.map(Path::to_owned),
         denied: denied.iter().map(|d| (*d).to_owned()).collect(),
@@ -66,7 +66,10 @@ async fn server() -> u16 {
                         }
                         continue;
                     };
-                    let length = head.to_lowercase().lines().find_map(|l| l.strip_prefix("content-length: ")?.parse::<usize>().ok());
+                    let length = head
+                        .to_lowercase()
+                        .lines()
+                        .find_map(|l| l.strip_prefix("content-length: ")?.parse::<usize>().ok());
                     if body.len() < length.unwrap_or(0) && n > 0 {
                         continue;
                     }
@@ -106,7 +109,9 @@ async fn a_granted_host_is_fetched() {
     let executor = executor(None, &[]);
     let host = format!("127.0.0.1:{port}");
     let base = format!("const base = 'http://{host}';");
-    let body = format!("{base} const r = await fetch(base + '/json'); return [r.status, r.ok, r.headers.get('Content-Type'), await r.json(), r.redirected];");
+    let body = format!(
+        "{base} const r = await fetch(base + '/json'); return [r.status, r.ok, r.headers.get('Content-Type'), await r.json(), r.redirected];"
+    );
     let done = run(&executor, &body, network(&[&host])).await;
     assert_eq!(done.result, Some(json!([200, true, "application/json", {"ok": "水"}, false])), "{}", message(&done));
 
@@ -115,14 +120,21 @@ async fn a_granted_host_is_fetched() {
     );
     let done = run(&executor, &body, network(&[&host])).await;
     let seen = done.result.unwrap().as_str().unwrap().to_lowercase();
-    assert!(seen.starts_with("post /echo") && seen.contains("x-mine: yes") && seen.ends_with("{\"a\":\"水\"}"), "{seen}");
+    assert!(
+        seen.starts_with("post /echo") && seen.contains("x-mine: yes") && seen.ends_with("{\"a\":\"水\"}"),
+        "{seen}"
+    );
     assert!(seen.contains(&format!("host: {host}")) && !seen.contains("evil"), "{seen}");
 
     let body = format!("{base} const r = await fetch(base + '/missing'); return [r.status, r.ok, await r.text()];");
     assert_eq!(run(&executor, &body, network(&[&host])).await.result, Some(json!([404, false, "no"])));
-    let body = format!("{base} const r = await fetch(base + '/there'); return [r.redirected, new URL(r.url).pathname, (await r.json()).ok];");
+    let body = format!(
+        "{base} const r = await fetch(base + '/there'); return [r.redirected, new URL(r.url).pathname, (await r.json()).ok];"
+    );
     assert_eq!(run(&executor, &body, network(&[&host])).await.result, Some(json!([true, "/json", "水"])));
-    let body = format!("{base} return (await Promise.all(Array.from({{ length: 20 }}, () => fetch(base + '/json').then(r => r.json())))).length;");
+    let body = format!(
+        "{base} return (await Promise.all(Array.from({{ length: 20 }}, () => fetch(base + '/json').then(r => r.json())))).length;"
+    );
     assert_eq!(run(&executor, &body, network(&[&host])).await.result, Some(json!(20)));
 }
 
@@ -147,7 +159,8 @@ async fn what_is_not_granted_is_not_fetched_not_even_by_a_redirect() {
         let done = run(&executor, &body, network(&grants)).await;
         assert!(message(&done).contains(named), "{path} {grants:?}: {:?} {}", done.result, message(&done));
     }
-    let done = run(&executor, "return (await fetch('http://localhost.example.invalid/')).status", network(&["*"])).await;
+    let done =
+        run(&executor, "return (await fetch('http://localhost.example.invalid/')).status", network(&["*"])).await;
     assert!(message(&done).contains("fetch failed"), "{}", message(&done));
 }
 
@@ -163,7 +176,9 @@ async fn a_slow_answer_can_be_aborted_and_ends_with_the_time_limit() {
     let port = server().await;
     let executor = executor(None, &[]);
     let host = format!("127.0.0.1:{port}");
-    let body = format!("try {{ await fetch('http://{host}/slow', {{ signal: AbortSignal.timeout(50) }}) }} catch (e) {{ return e.name }}");
+    let body = format!(
+        "try {{ await fetch('http://{host}/slow', {{ signal: AbortSignal.timeout(50) }}) }} catch (e) {{ return e.name }}"
+    );
     assert_eq!(run(&executor, &body, network(&[&host])).await.result, Some(json!("TimeoutError")));
 
     let mut plan = plan(&format!("export default async () => {{ await fetch('http://{host}/slow') }}"), json!({}));
@@ -258,7 +273,9 @@ async fn a_granted_secret_is_told_and_does_not_show() {
     assert_eq!(done.printed, "using [secret TOKEN]\n");
     let thrown = run(&executor, "throw new Error(await ctx.secret('TOKEN'))", grants.clone()).await;
     assert_eq!(message(&thrown), "Error: [secret TOKEN] (line 1)");
-    assert!(message(&run(&executor, "return await ctx.secret('TOKEN')", Grants::default()).await).contains("not granted"));
+    assert!(
+        message(&run(&executor, "return await ctx.secret('TOKEN')", Grants::default()).await).contains("not granted")
+    );
     assert!(message(&run(&executor, "return await ctx.secret('OTHER')", grants).await).contains("no secret"));
 }
 

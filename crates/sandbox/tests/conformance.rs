@@ -1,4 +1,5 @@
 //! Small pieces of JavaScript against the values Node 20 gives for them (TZ=UTC, en-US): each is right.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr, reason = "helpers of tests")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Runs through a real worker process: arguments in, results and errors out.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr, reason = "helpers of tests")]
 
 mod common;
 

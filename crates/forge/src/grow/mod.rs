@@ -54,9 +54,10 @@ impl Grower<'_> {
             json!({"about": plan.about, "parameters": plan.parameters()}),
         )?;
         let mut conversation = prompt::first(request, plan);
+        let mut opening = prompt::opening(plan);
         let mut last_problem = String::new();
         for attempt in 0..=REPAIRS {
-            let candidates = self.candidates(&conversation, request, plan, attempt).await?;
+            let candidates = self.candidates(&conversation, &opening, request, plan, attempt).await?;
             let Some(chosen) = best(&candidates) else {
                 let (code, problem) = failed(&candidates);
                 if attempt < REPAIRS {
@@ -68,7 +69,13 @@ impl Grower<'_> {
                         json!({"problem": problem}),
                     )?;
                 }
-                prompt::add_repair(&mut conversation, &code, &problem, attempt);
+                if let Some(helper) = prompt::missing_helper(&code, &problem) {
+                    // Writing stopped at the end of `run`; the helper that it calls is written now.
+                    opening = format!("{}\n\nfunction {helper}(", code.trim_end());
+                } else {
+                    opening = prompt::opening(plan);
+                    prompt::add_repair(&mut conversation, &code, &problem);
+                }
                 last_problem = problem;
                 continue;
             };
@@ -94,8 +101,8 @@ impl Grower<'_> {
                         problem.clone(),
                         json!({"problem": problem}),
                     )?;
-                    let code = chosen.code.clone();
-                    prompt::add_repair(&mut conversation, &code, &problem, attempt);
+                    opening = prompt::opening(plan);
+                    prompt::add_repair(&mut conversation, &chosen.code, &problem);
                     last_problem = problem;
                 }
                 Err(error) => return Err(error),
@@ -110,6 +117,7 @@ impl Grower<'_> {
     async fn candidates(
         &mut self,
         conversation: &[Message],
+        opening: &str,
         request: &str,
         plan: &Plan,
         attempt: usize,
@@ -117,7 +125,7 @@ impl Grower<'_> {
         let mut tried: Vec<Candidate> = Vec::new();
         for (round, samples) in [FIRST_SAMPLES, MORE_SAMPLES].into_iter().enumerate() {
             let seed = u32::try_from(attempt * 10 + round).unwrap_or(0);
-            let reply = self.ask(conversation, plan, samples, seed).await?;
+            let reply = self.ask(conversation, opening, samples, seed).await?;
             let name = &plan.name;
             self.forge.step(
                 self.emit,
@@ -147,13 +155,13 @@ impl Grower<'_> {
     async fn ask(
         &mut self,
         conversation: &[Message],
-        plan: &Plan,
+        opening: &str,
         samples: u8,
         seed: u32,
     ) -> Result<Completion, ForgeError> {
         let mut request = self.model.request(conversation.to_vec());
         request.stable_prefix = prompt::STABLE;
-        request.assistant_prefix = Some(prompt::opening(plan));
+        request.assistant_prefix = Some(opening.to_owned());
         request.stop = vec!["\n}".to_owned(), "```\n".to_owned()];
         request.max_tokens = CODE_TOKENS;
         request.samples = samples;

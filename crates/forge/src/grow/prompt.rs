@@ -81,11 +81,30 @@ pub(crate) fn code_of(text: &str) -> String {
     if text.ends_with("\n}") { format!("{text}\n") } else { format!("{text}\n}}\n") }
 }
 
+/// The function that code calls and nobody wrote, when that is what the problem is.
+pub(crate) fn missing_helper(code: &str, problem: &str) -> Option<String> {
+    let (_, rest) = problem.split_once("ReferenceError: ")?;
+    let name = rest.split_once(" is not defined")?.0.trim().trim_matches(['\'', '`', '"']);
+    let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (plain && code.contains(&format!("{name}("))).then(|| name.to_owned())
+}
+
 /// Tells of the last failure only: a small model loses the thread in a long quarrel.
-pub(crate) fn add_repair(conversation: &mut Vec<Message>, code: &str, problem: &str, attempt: usize) {
-    if attempt > 0 {
-        conversation.truncate(conversation.len().saturating_sub(2));
-    }
+pub(crate) fn add_repair(conversation: &mut Vec<Message>, code: &str, problem: &str) {
+    conversation.truncate(STABLE + 1);
     conversation.push(Message::assistant(code));
     conversation.push(Message::user(format!("That fails: {problem}\nWrite the function again, corrected.")));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing_helper;
+
+    #[test]
+    fn a_helper_that_was_never_written_is_recognised() {
+        let code = "export default function run({ n }) {\n  return isPrime(n);\n}";
+        assert_eq!(missing_helper(code, "ReferenceError: isPrime is not defined (line 2)").as_deref(), Some("isPrime"));
+        assert_eq!(missing_helper(code, "ReferenceError: m is not defined (line 2)"), None);
+        assert_eq!(missing_helper(code, "TypeError: isPrime is not a function"), None);
+    }
 }

@@ -91,7 +91,7 @@ fn get(home: &Home, key: Option<&str>, json: bool) -> Outcome {
 }
 
 fn lookup<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
-    let Some(object) = value.as_object() else { return None };
+    let object = value.as_object()?;
     if let Some(found) = object.get(key.trim_matches('"')) {
         return Some(found);
     }

@@ -29,6 +29,9 @@ struct Finding {
     fix: Option<String>,
 }
 
+/// How the probe names what a worker must not be able to do.
+const BREAK_OUT: &str = "sandbox: cannot ";
+
 /// Below this a registration or a state of the model may not find room.
 const LOW_BYTES: u64 = 500 << 20;
 
@@ -54,16 +57,24 @@ pub fn run(_: &Doctor, common: &Common) -> Outcome {
 fn show(home: &Home, findings: &[Finding]) -> Outcome {
     let style = term::stdout_style();
     term::line(format!("home {}", home.root().display()))?;
-    for finding in findings {
+    // Ways out that are all closed are one line; an open one is shown by itself.
+    let closed = |f: &&Finding| f.ok && f.what.starts_with(BREAK_OUT);
+    let denied = findings.iter().filter(closed).count();
+    let wide = findings.iter().filter(|f| !closed(f)).map(|f| f.what.len()).max().unwrap_or(0);
+    for finding in findings.iter().filter(|f| !closed(f)) {
         let mark = match (finding.ok, finding.essential) {
             (true, _) => style.green("ok     "),
             (false, true) => style.red("MISSING"),
             (false, false) => style.bold("weaker "),
         };
-        term::line(format!("{mark} {:<24} {}", finding.what, finding.detail))?;
+        term::line(format!("{mark} {:<wide$}  {}", finding.what, finding.detail))?;
         if let Some(fix) = finding.fix.as_ref().filter(|_| !finding.ok) {
-            term::line(format!("        {:<24} fix: {fix}", ""))?;
+            term::line(format!("        {:<wide$}  fix: {fix}", ""))?;
         }
+    }
+    if denied > 0 {
+        let text = format!("{denied} attempts of a worker to break out, all denied (--json lists them)");
+        term::line(format!("{} {:<wide$}  {text}", style.green("ok     "), "sandbox: attempts"))?;
     }
     Ok(())
 }

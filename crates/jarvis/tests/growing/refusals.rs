@@ -118,7 +118,7 @@ async fn a_burst_of_registrations_stops_automatic_approval() {
         let mut draft = draft(name);
         draft.capability.parameters = number_param(&format!("n{index}"));
         draft.capability.examples = vec![serde_json::from_value(json!({"args": {format!("n{index}"): 10}})).unwrap()];
-        draft.code = format!("export default function run({{ n{index} }}) {{ return n{index} * {index}7; }}");
+        draft.code = format!("export default function run({{ n{index} }}) {{ return n{index} * 1{index}; }}");
         let mut approver = Recorder { asked: &mut asked, say: true };
         forge.submit(draft, &mut |_| {}, &mut approver, &CancellationToken::new()).await.unwrap();
         assert_eq!(asked.len(), usize::from(index >= 5), "after {name}");

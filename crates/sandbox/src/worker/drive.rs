@@ -72,6 +72,10 @@ impl<'js> Drive<'_, 'js> {
                 }
             }
             if !self.step()? {
+                if self.exhausted() {
+                    // A job of the queue could not be stored.
+                    return Err((ExitClass::Memory, None));
+                }
                 let message = "the promise never settles: nothing is left that could resolve it (a missing resolve() \
                                call, or an await on a value that never comes)";
                 return Err((ExitClass::Threw, Some(plain("Error", message))));

@@ -27,9 +27,10 @@ const LAYER: [(&str, &str); 4] = [
 
 /// A warm engine. Made in the zygote; each worker has its own copy of it by fork.
 pub(crate) struct Engine {
-    runtime: Runtime,
-    context: Context,
+    // Dropped in this order: values before their context, the runtime last.
     host: Persistent<Object<'static>>,
+    context: Context,
+    runtime: Runtime,
     state: Rc<State>,
 }
 
