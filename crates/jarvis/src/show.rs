@@ -53,15 +53,12 @@ impl Show {
                 }
             }
             Event::TurnCompleted { answer, stop_reason, .. } => {
-                if self.live && !self.shown.trim().is_empty() && self.shown.trim() == answer.trim() {
-                    term::text("\n")?;
-                } else if !answer.is_empty() {
-                    self.break_line()?;
+                let seen = !self.shown.trim().is_empty() && self.shown.trim() == answer.trim();
+                self.break_line()?;
+                if !seen && !answer.is_empty() {
                     term::line(answer)?;
                 }
-                self.shown.clear();
                 if let Some(note) = stopped(*stop_reason) {
-                    self.break_line()?;
                     self.note(note);
                 }
             }

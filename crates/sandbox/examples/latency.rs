@@ -1,4 +1,5 @@
-//! Prints the latency of runs as medians: `cargo run --release -p jarvis-sandbox --example latency`.
+//! Prints the latency of runs as medians: `cargo run --release -p jarvis-sandbox --example latency`. With `probe`:
+//! which layers of isolation hold here.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use jarvis_policy::{Decision, Permit, Policy, decide};
@@ -89,6 +90,12 @@ fn main() -> Result<std::process::ExitCode, Box<dyn std::error::Error>> {
     let name = std::env::args_os().next().unwrap_or_default();
     if std::path::Path::new(&name).file_name() == Some("jarvis-worker".as_ref()) {
         return Ok(jarvis_sandbox::worker_main());
+    }
+    if std::env::args().nth(1).as_deref() == Some("probe") {
+        for layer in jarvis_sandbox::probe() {
+            println!("{:32} {:5} {}", layer.name, layer.in_force, layer.detail);
+        }
+        return Ok(std::process::ExitCode::SUCCESS);
     }
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(measure())?;
     Ok(std::process::ExitCode::SUCCESS)

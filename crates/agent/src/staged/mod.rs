@@ -13,7 +13,7 @@ use jarvis_forge::{
     grow::{Grower, Plan},
 };
 use jarvis_model::{Constraint, Delta, ModelError, ModelHandle};
-use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, Status, StopReason, ToolCall, Usage};
+use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, Role, Status, StopReason, ToolCall, Usage};
 use jarvis_registry::FITS;
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -73,15 +73,16 @@ struct Flow<'a> {
 
 impl Flow<'_> {
     async fn answer(&mut self, request: &str, conversation: &[Message]) -> Result<String, Stop> {
-        let known = self.known(request)?;
-        match self.decide(request, &known).await? {
+        let earlier = earlier(conversation);
+        let known = self.known(request, earlier)?;
+        match self.decide(request, earlier, &known).await? {
             Choice::Chat => self.chat(conversation).await,
             Choice::Use { name, args } => match self.execute(&name, args).await? {
                 Ok(value) => Ok(self.say(&value)),
                 // What fits has failed: that is a gap too, closed without the failing one on offer.
                 Err(problem) => {
                     (self.emit)(Event::Notice { message: format!("`{name}` failed: {problem}; building another") });
-                    match self.decide(request, &[]).await? {
+                    match self.decide(request, earlier, &[]).await? {
                         Choice::Build(plan) => self.build(request, plan).await,
                         Choice::Chat | Choice::Use { .. } => Err(Stop::Failed(failed_body(&name, &problem))),
                     }
@@ -91,9 +92,14 @@ impl Flow<'_> {
         }
     }
 
-    fn known(&mut self, request: &str) -> Result<Vec<Known>, Stop> {
+    fn known(&mut self, request: &str, earlier: Option<(&str, &str)>) -> Result<Vec<Known>, Stop> {
         let registry = self.forge.dispatch().registry();
-        let hits = registry.search(request, OFFERED * 2).map_err(|e| Stop::Failed(e.body()))?;
+        let search = |query: &str| registry.search(query, OFFERED * 2).map_err(|e| Stop::Failed(e.body()));
+        let mut hits = search(request)?;
+        // "and of 30?" says nothing by itself; what it goes on from does.
+        if let (true, Some((question, _))) = (hits.iter().all(|h| h.score < FITS), earlier) {
+            hits = search(question)?;
+        }
         Ok(hits
             .into_iter()
             .filter(|h| h.score >= FITS && h.suppressed_by.is_none() && h.capability.status == Status::Active)
@@ -102,8 +108,8 @@ impl Flow<'_> {
             .collect())
     }
 
-    async fn decide(&mut self, request: &str, known: &[Known]) -> Result<Choice, Stop> {
-        let messages = prompt::decision(request, known);
+    async fn decide(&mut self, request: &str, earlier: Option<(&str, &str)>, known: &[Known]) -> Result<Choice, Stop> {
+        let messages = prompt::decision(&prompt::in_context(request, earlier), known);
         let needed = messages.iter().map(history::estimate).sum::<usize>();
         let most = self.model.traits().context_tokens;
         if needed > most {
@@ -214,6 +220,16 @@ impl Flow<'_> {
         let text = plain(value);
         (self.emit)(Event::TextDelta { text: text.clone() });
         text
+    }
+}
+
+/// The question and answer before the request that `conversation` ends with.
+fn earlier(conversation: &[Message]) -> Option<(&str, &str)> {
+    match conversation {
+        [.., question, answer, _] if question.role == Role::User && answer.role == Role::Assistant => {
+            Some((&question.text, &answer.text))
+        }
+        _ => None,
     }
 }
 

@@ -17,7 +17,7 @@ An input line is `name = value`; every value is copied exactly from the request:
 NAME and SENTENCE are general and name no value of the request.";
 
 /// `(tools, request, decision)`.
-const SHOTS: [(&str, &str, &str); 14] = [
+const SHOTS: [(&str, &str, &str); 16] = [
     ("none", "What is 25 factorial?", "build factorial: Compute the factorial of n exactly\nn = 25"),
     ("none", "hello!", "chat"),
     (
@@ -52,6 +52,12 @@ const SHOTS: [(&str, &str, &str); 14] = [
     ("none", "How many kilometres are 26.2 miles?", "build miles_to_km: Convert miles to kilometres\nmiles = 26.2"),
     ("none", "写一首关于春天的短诗", "chat"),
     (
+        "- miles_to_km(miles: number): Convert miles to kilometres",
+        "Earlier: How many kilometres are 26.2 miles? → 42.1648128\nRequest: and 3.5?",
+        "use miles_to_km\nmiles = 3.5",
+    ),
+    ("none", "Write 58 in words", "build number_to_words: Write a whole number in English words\nn = 58"),
+    (
         "none",
         "What is the average of 4, 8 and 15?",
         "build average: Compute the average of a list of numbers\nnumbers = [4, 8, 15]",
@@ -63,7 +69,22 @@ to compute, convert, count or transform something, you write a small tool, prove
 briefly and honestly, in the language of the person. You have no access to the internet.";
 
 fn task(tools: &str, request: &str) -> String {
-    format!("Tools: {tools}\nRequest: {request}")
+    // A request that goes on from an earlier one brings its own lines.
+    let label = if request.starts_with(EARLIER) { "" } else { "Request: " };
+    format!("Tools: {tools}\n{label}{request}")
+}
+
+const EARLIER: &str = "Earlier: ";
+/// Characters of the earlier question and of its answer that are shown.
+const EARLIER_CHARS: usize = 200;
+
+/// `request` with the exchange before it, where there is one.
+pub(crate) fn in_context(request: &str, earlier: Option<(&str, &str)>) -> String {
+    let Some((question, answer)) = earlier else { return request.to_owned() };
+    let line = |text: &str| -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(EARLIER_CHARS).collect()
+    };
+    format!("{EARLIER}{} → {}\nRequest: {request}", line(question), line(answer))
 }
 
 pub(crate) fn decision(request: &str, known: &[Known]) -> Vec<Message> {

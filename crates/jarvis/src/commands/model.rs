@@ -136,7 +136,8 @@ struct Tested {
     first: Duration,
     answer: Completion,
     whole: Duration,
-    tools: Result<bool, ModelError>,
+    /// None where no tool can be offered.
+    tools: Option<Result<bool, ModelError>>,
 }
 
 fn test(home: &Home, settings: &Settings, choice: &Choice, common: &Common) -> Outcome {
@@ -152,7 +153,7 @@ fn test(home: &Home, settings: &Settings, choice: &Choice, common: &Common) -> O
     });
     run::stop(runtime);
     let tested = tested?;
-    let native = matches!(tested.tools, Ok(true));
+    let native = matches!(tested.tools, Some(Ok(true)));
     let recommended = if native { Mode::Native } else { Mode::Staged };
     // From the second token on: loading and reading the prompt are not writing.
     let writing = tested.whole.saturating_sub(tested.first).as_secs_f64();
@@ -162,7 +163,7 @@ fn test(home: &Home, settings: &Settings, choice: &Choice, common: &Common) -> O
         return term::json(&json!({
             "model": choice.id, "answer": tested.answer.text.trim(), "first_token_s": tested.first.as_secs_f64(),
             "tokens_per_s": per_second, "usage": tested.answer.usage, "native_tools": native,
-            "native_tools_problem": tested.tools.as_ref().err().map(ToString::to_string),
+            "native_tools_problem": tested.tools.as_ref().and_then(|t| t.as_ref().err()).map(ToString::to_string),
             "recommended_mode": recommended, "mode": now,
         }));
     }
@@ -171,9 +172,10 @@ fn test(home: &Home, settings: &Settings, choice: &Choice, common: &Common) -> O
     term::line(format!("first token  {:.2} s (loading included)", tested.first.as_secs_f64()))?;
     term::line(format!("speed        {}", per_second.map_or("not told".to_owned(), |s| format!("{s:.1} tokens/s"))))?;
     let tools = match &tested.tools {
-        Ok(true) => "yes".to_owned(),
-        Ok(false) => "no: offered a tool, it did not call it rightly".to_owned(),
-        Err(error) => format!("no: {error}"),
+        Some(Ok(true)) => "yes".to_owned(),
+        None => "not offered: the embedded engine is led step by step".to_owned(),
+        Some(Ok(false)) => "no: offered a tool, it did not call it rightly".to_owned(),
+        Some(Err(error)) => format!("no: {error}"),
     };
     term::line(format!("tool calls   {tools}"))?;
     let mode = if native { "native" } else { "staged" };
@@ -208,7 +210,7 @@ async fn measure(handle: &ModelHandle, cancel: &CancellationToken) -> Outcome<Te
     if answer.text.trim().is_empty() {
         return Err(crate::error::failed(ErrorKind::Protocol, format!("{} answered nothing", handle.id())));
     }
-    let tools = if handle.traits().native_tools { calls_a_tool(handle, cancel).await } else { Ok(false) };
+    let tools = if handle.traits().native_tools { Some(calls_a_tool(handle, cancel).await) } else { None };
     Ok(Tested { first: first.unwrap_or(whole), answer, whole, tools })
 }
 

@@ -59,6 +59,15 @@ struct Row {
     error: Option<String>,
 }
 
+impl Row {
+    fn label(&self) -> String {
+        match self.part {
+            Part::Reuse => format!("{} (again)", self.id),
+            Part::Task | Part::SmallTalk => self.id.clone(),
+        }
+    }
+}
+
 struct Bench<'a> {
     program: PathBuf,
     model: String,
@@ -168,7 +177,7 @@ impl Bench<'_> {
         if let Some(row) = row.filter(|_| !self.common.quiet) {
             let mark = if row.right { "right" } else { "WRONG" };
             let what = row.error.as_ref().unwrap_or(&row.answer);
-            term::note(format!("{:<14} {mark} {:6.1} s  {}", row.id, row.seconds, term::cut(what, 80)));
+            term::note(format!("{:<16} {mark} {:6.1} s  {}", row.label(), row.seconds, term::cut(what, 80)));
         }
     }
 
@@ -282,15 +291,11 @@ fn report(bench: &Bench<'_>, rows: &[Row], common: &Common) -> Outcome {
     let cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
-            let id = match row.part {
-                Part::Reuse => format!("{} (again)", row.id),
-                Part::Task | Part::SmallTalk => row.id.clone(),
-            };
             let reused = if row.part == Part::Reuse { yes(row.reused) } else { "–".to_owned() };
             let said = row.error.as_ref().map_or_else(|| row.answer.clone(), |e| format!("error: {e}"));
             let built = if row.built.is_empty() { "–".to_owned() } else { row.built.join(" ") };
             vec![
-                id,
+                row.label(),
                 built,
                 reused,
                 yes(row.right),

@@ -134,3 +134,23 @@ async fn cancelling_a_running_capability_ends_the_turn_at_once() {
     assert!(started.elapsed() < std::time::Duration::from_secs(3), "{:?}", started.elapsed());
     assert_eq!(turned.history, 0);
 }
+
+#[tokio::test]
+async fn a_question_that_goes_on_from_the_last_one_is_understood() {
+    let bench = Bench::new();
+    let replies = vec![
+        text(BUILD),
+        with_alternative(CODE, CODE),
+        text("use count_letter\ntext = \"mississippi\"\nletter = \"p\""),
+    ];
+    let (mut session, model) = bench.session(false, replies, jarvis_agent::TurnLimits::STANDARD);
+    let cancel = CancellationToken::new();
+    for question in ["How often does the letter s occur in mississippi?", "and the p?"] {
+        session.turn(question, &mut |_| {}, &mut jarvis_dispatch::DenyAll, &cancel).await;
+    }
+    let asked = model.asked();
+    let told = &asked[2].last().unwrap().text;
+    assert!(told.contains("Earlier: How often does the letter s occur in mississippi? → 4\nRequest: and the p?"), "{told}");
+    assert!(told.contains("count_letter(text: string, letter: string)"), "{told}");
+    assert_eq!(session.history().last().unwrap().text, "2");
+}

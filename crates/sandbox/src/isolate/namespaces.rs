@@ -8,14 +8,21 @@ use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 const NOBODY: u32 = 65_534;
 
 pub(super) fn enter() -> Result<(), String> {
-    let mut others =
+    let others =
         UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS | UnshareFlags::NEWPID;
-    if !rustix::process::geteuid().is_root() {
-        others |= UnshareFlags::NEWUSER;
-    }
-    // Sound: this process has one thread, and file descriptors stay shared with nobody.
-    unsafe { rustix::thread::unshare_unsafe(others) }.map_err(|e| format!("unshare: {e}"))?;
+    let with_user = others | UnshareFlags::NEWUSER;
+    // Root with its capabilities needs no user namespace for the others; without them it is a user like any other.
+    let outcome = match rustix::process::geteuid().is_root() {
+        true => unshare(others).or_else(|_| unshare(with_user)),
+        false => unshare(with_user),
+    };
+    outcome.map_err(|e| format!("unshare: {e}"))?;
     empty_root().map_err(|(what, e)| format!("{what}: {e}"))
+}
+
+fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
+    // Sound: this process has one thread, and file descriptors stay shared with nobody.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 
 /// A read-only file system without any file becomes the root; the old one is gone for this process.
@@ -35,21 +42,11 @@ fn empty_root() -> Result<(), (&'static str, Errno)> {
     rustix::process::chdir("/").map_err(|e| ("chdir", e))
 }
 
-/// Root becomes nobody; then every capability goes, and none can come back.
+/// Root becomes nobody where it may; then every capability goes, and none can come back.
 pub(super) fn drop_privileges() -> Result<(), String> {
-    if rustix::process::geteuid().is_root() {
-        let nobody = NOBODY;
-        // Raw calls: glibc's wrappers are fine too, but rustix keeps these per thread, and there is one thread here.
-        let steps = [
-            ("setgroups", unsafe { libc::setgroups(0, std::ptr::null()) }),
-            ("setresgid", unsafe { libc::setresgid(nobody, nobody, nobody) }),
-            ("setresuid", unsafe { libc::setresuid(nobody, nobody, nobody) }),
-        ];
-        if let Some((what, _)) = steps.into_iter().find(|(_, code)| *code != 0) {
-            return Err(format!("{what}: {}", std::io::Error::last_os_error()));
-        }
+    if rustix::process::geteuid().is_root() && become_nobody() {
         // One more wall where it can be had: a user namespace in which nobody is mapped. It gives nothing away.
-        let _ = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER) };
+        let _ = unshare(UnshareFlags::NEWUSER);
     }
     rustix::thread::set_no_new_privs(true).map_err(|e| format!("no_new_privs: {e}"))?;
     let none = CapabilitySets {
@@ -58,4 +55,15 @@ pub(super) fn drop_privileges() -> Result<(), String> {
         inheritable: CapabilitySet::empty(),
     };
     rustix::thread::set_capabilities(None, none).map_err(|e| format!("capset: {e}"))
+}
+
+/// False where this root may not change its user (a container without that capability): then the other layers have to
+/// do, as for an ordinary user.
+fn become_nobody() -> bool {
+    // Sound: plain system calls; this process has one thread.
+    unsafe {
+        libc::setgroups(0, std::ptr::null()) == 0
+            && libc::setresgid(NOBODY, NOBODY, NOBODY) == 0
+            && libc::setresuid(NOBODY, NOBODY, NOBODY) == 0
+    }
 }
