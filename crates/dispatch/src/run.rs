@@ -120,7 +120,7 @@ impl Dispatch {
             }
             Status::Quarantined => {
                 return Err(CallError::respond(format!(
-                    "`{name}` is quarantined; `jarvis cap check {name}` tells why"
+                    "`{name}` is quarantined; look at it with `jarvis cap show {name} --code`, then `jarvis cap enable {name}`"
                 )));
             }
             Status::Retired => return Err(CallError::respond(format!("`{name}` is retired"))),

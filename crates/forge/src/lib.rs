@@ -170,12 +170,17 @@ impl Forge {
         self.register(draft, verified, emit)
     }
 
-    fn refuse_duplicate(&self, capability: &Capability) -> Result<(), ForgeError> {
+    /// What is registered and does the same already, with arguments that go together.
+    pub fn duplicate_of(&self, capability: &Capability) -> Result<Option<Capability>, ForgeError> {
         let similar = self.dispatch.registry().find_similar(capability).map_err(registry_error)?;
-        match similar.into_iter().find(|hit| hit.capability.status == Status::Active) {
-            Some(hit) => Err(ForgeError::Duplicate {
-                why: format!("{} ({})", hit.capability.capability, hit.capability.signature()),
-                name: hit.capability.name,
+        Ok(similar.into_iter().map(|hit| hit.capability).find(|found| found.status == Status::Active))
+    }
+
+    fn refuse_duplicate(&self, capability: &Capability) -> Result<(), ForgeError> {
+        match self.duplicate_of(capability)? {
+            Some(found) => Err(ForgeError::Duplicate {
+                why: format!("{} ({})", found.capability, found.signature()),
+                name: found.name,
             }),
             None => Ok(()),
         }

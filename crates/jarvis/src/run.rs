@@ -15,8 +15,8 @@ use jarvis_model::ModelHandle;
 use jarvis_policy::{Approval, Policy, describe};
 use jarvis_protocol::ErrorKind;
 use jarvis_registry::{Author, Registry};
-use jarvis_sandbox::{Executor, SandboxConfig};
-use std::path::PathBuf;
+use jarvis_sandbox::{Access, Executor, SandboxConfig};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -34,11 +34,12 @@ pub fn forge(settings: &Settings, common: &Common, home: &Home) -> Outcome<Forge
             usage(format!("--workspace {}: {e}", folder.display()), "name a folder that may be entered")
         })?;
     }
-    let executor = Executor::new(SandboxConfig {
+    let worker = SandboxConfig {
         worker_exe: this_program()?,
         pool: settings.sandbox.pool,
         max_workers: settings.sandbox.pool.max(1) * 4,
-    });
+    };
+    let executor = Executor::with_access(worker, access(home)?);
     let policy = Policy {
         approval: common.approve.map_or(settings.approve, Approval::from),
         network: settings.sandbox.network,
@@ -53,6 +54,38 @@ pub fn forge(settings: &Settings, common: &Common, home: &Home) -> Outcome<Forge
         actor: "cli".to_owned(),
     });
     Ok(Forge::new(Arc::new(dispatch)))
+}
+
+/// Places of keys and of other people's sessions, below the person's home: no grant reaches them.
+const PRIVATE: [&str; 14] = [
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".git-credentials",
+    ".config/gcloud",
+    ".config/gh",
+    ".mozilla",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".password-store",
+];
+
+/// What grants can mean here: files from the current folder on, never jarvis's own home or the person's keys.
+fn access(home: &Home) -> Outcome<Access> {
+    let whole = |path: &Path| {
+        std::path::absolute(path).map_err(|e| failed(ErrorKind::Disk, format!("{}: {e}", path.display())))
+    };
+    let mut denied = vec![whole(home.root())?];
+    if let Some(person) = std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute()) {
+        denied.extend(PRIVATE.iter().map(|name| person.join(name)));
+    }
+    let workspace = std::env::current_dir()
+        .map_err(|e| failed(ErrorKind::Disk, format!("the current folder cannot be used: {e}")))?;
+    Ok(Access { workspace: Some(workspace), denied, secrets: None })
 }
 
 /// On Linux by its descriptor, so that a rebuilt or replaced binary does not become the worker of an older process.

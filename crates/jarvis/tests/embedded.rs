@@ -1,5 +1,6 @@
 //! The embedded model, for real: a few tasks of each kind through the shipped binary. `./test` fetches the model and
 //! names its folder; the whole set is run with `jarvis bench selfext --tasks bench/selfext.json`.
+#![allow(clippy::unwrap_used, reason = "a set-up that fails is a failed test")]
 
 use serde_json::{Value, json};
 use std::process::Command;

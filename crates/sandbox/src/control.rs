@@ -17,7 +17,7 @@ pub(crate) enum Order {
     /// Fork a worker; its socket comes with the message.
     Fork {
         id: u64,
-        /// Without the system-call filter, to test the other layers; such a worker takes no job.
+        /// Without the system-call filter and limits, to test what is beneath; such a worker takes no job.
         bare: bool,
     },
     Kill {

@@ -79,10 +79,10 @@ fn own(zygote: &Zygote) -> Result<Vec<Layer>, SandboxError> {
     Ok(names.map(|name| Layer { name, in_force: true, detail: "set up".to_owned(), fix: None }).collect())
 }
 
-/// Whether this way out is closed twice: to a worker as it is, and to one without the system-call filter.
+/// Whether this way out is closed to a worker as it is; and how it looks to one that has only what all inherit.
 fn closed(zygote: &Arc<Zygote>, name: &str) -> Layer {
     let outcomes =
-        [("with seccomp", false), ("without seccomp", true)].map(|(how, bare)| match tried(zygote, name, bare) {
+        [("with seccomp", false), ("without it and limits", true)].map(|(how, bare)| match tried(zygote, name, bare) {
             Ok(outcome) => (outcome.closed, format!("{how}: {}", outcome.how)),
             Err(e) => (false, format!("{how}: not tried: {e}")),
         });

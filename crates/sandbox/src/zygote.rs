@@ -151,11 +151,11 @@ impl Zygote<'_> {
         let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
         unsafe { libc::sigemptyset(&mut none) };
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut()) };
-        isolate::bound_process().map_err(|e| internal("resource limits", e))?;
-        self.layers.push("resource limits".to_owned());
         if bare {
             return Ok(());
         }
+        isolate::bound_process().map_err(|e| internal("resource limits", e))?;
+        self.layers.push("resource limits".to_owned());
         self.filter.apply().map_err(no_seccomp)?;
         self.layers.push("seccomp".to_owned());
         Ok(())

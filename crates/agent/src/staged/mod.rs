@@ -13,7 +13,9 @@ use jarvis_forge::{
     grow::{Grower, Plan},
 };
 use jarvis_model::{Constraint, Delta, ModelError, ModelHandle};
-use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, Role, Status, StopReason, ToolCall, Usage};
+use jarvis_protocol::{
+    CapabilityName, ErrorBody, ErrorKind, Event, Message, Role, Status, StopReason, ToolCall, Usage,
+};
 use jarvis_registry::FITS;
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -75,7 +77,11 @@ impl Flow<'_> {
     async fn answer(&mut self, request: &str, conversation: &[Message]) -> Result<String, Stop> {
         let earlier = earlier(conversation);
         let known = self.known(request, earlier)?;
-        match self.decide(request, earlier, &known).await? {
+        let choice = match self.decide(request, earlier, &known).await? {
+            Choice::Build(plan) => self.instead_of(plan, request, earlier).await?,
+            other => other,
+        };
+        match choice {
             Choice::Chat => self.chat(conversation).await,
             Choice::Use { name, args } => match self.execute(&name, args).await? {
                 Ok(value) => Ok(self.say(&value)),
@@ -136,6 +142,43 @@ impl Flow<'_> {
             ErrorBody::new(ErrorKind::Protocol, format!("the model did not decide in the form asked for: {problem}"))
                 .hint("say it in other words, or use a stronger model with --model"),
         ))
+    }
+
+    /// A plan for what is registered already leads to reuse; one that only has its name gets another name, so that
+    /// nothing which other conversations rely on is replaced.
+    async fn instead_of(
+        &mut self,
+        mut plan: Plan,
+        request: &str,
+        earlier: Option<(&str, &str)>,
+    ) -> Result<Choice, Stop> {
+        let registry = self.forge.dispatch().registry().clone();
+        let named = registry.get(&plan.name).map_err(|e| Stop::Failed(e.body()))?;
+        let found = match named.filter(|c| c.status == Status::Active) {
+            Some(same_name) => Some(same_name),
+            None => self
+                .forge
+                .duplicate_of(&plan.capability(request, self.model.id()))
+                .map_err(|e| Stop::Failed(e.body()))?,
+        };
+        if let Some(found) = found {
+            if jarvis_dispatch::check_arguments(&found.parameters, &plan.args()).is_ok() {
+                return Ok(Choice::Use { name: found.name.to_string(), args: plan.args() });
+            }
+            // The same thing with other argument names: asked again with it alone on offer.
+            let again = self.decide(request, earlier, &[Known { capability: found }]).await?;
+            if let Choice::Use { .. } = again {
+                return Ok(again);
+            }
+        }
+        let mut number = 2;
+        let stem = plan.name.as_str().to_owned();
+        while registry.get(&plan.name).map_err(|e| Stop::Failed(e.body()))?.is_some() {
+            plan.name = CapabilityName::new(format!("{stem}_{number}"))
+                .map_err(|e| Stop::Failed(ErrorBody::new(ErrorKind::Forge, e.to_string())))?;
+            number += 1;
+        }
+        Ok(Choice::Build(plan))
     }
 
     async fn chat(&mut self, conversation: &[Message]) -> Result<String, Stop> {

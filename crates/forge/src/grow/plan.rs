@@ -36,7 +36,7 @@ impl Plan {
     }
 
     /// The definition to register. The request's own call is the first example; a variation is held out.
-    pub(crate) fn capability(&self, request: &str, model: &str) -> Capability {
+    pub fn capability(&self, request: &str, model: &str) -> Capability {
         let mut capability = Capability::new(self.name.clone(), self.about.clone());
         capability.parameters = self.parameters();
         capability.triggers = vec![trigger(request)];

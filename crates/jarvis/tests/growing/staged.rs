@@ -150,7 +150,21 @@ async fn a_question_that_goes_on_from_the_last_one_is_understood() {
     }
     let asked = model.asked();
     let told = &asked[2].last().unwrap().text;
-    assert!(told.contains("Earlier: How often does the letter s occur in mississippi? → 4\nRequest: and the p?"), "{told}");
+    assert!(
+        told.contains("Earlier: How often does the letter s occur in mississippi? → 4\nRequest: and the p?"),
+        "{told}"
+    );
     assert!(told.contains("count_letter(text: string, letter: string)"), "{told}");
     assert_eq!(session.history().last().unwrap().text, "2");
+}
+
+#[tokio::test]
+async fn a_plan_for_what_is_registered_already_leads_to_reuse() {
+    let bench = Bench::new();
+    let first = vec![text(BUILD), with_alternative(CODE, CODE)];
+    bench.turn(false, "How often does the letter s occur in mississippi?", first).await;
+    let again = "build count_letter: Count how often a letter occurs in a text\ntext = \"banana\"\nletter = \"a\"";
+    let second = bench.turn(false, "How often does the letter a occur in banana?", vec![text(again)]).await;
+    assert_eq!(second.answer(), "3");
+    assert_eq!(second.built_and_used(), (vec![], vec!["count_letter".to_owned()]));
 }

@@ -16,7 +16,7 @@ pub(crate) const ATTEMPTS: [&str; 14] = [
     "change the user",
     "enter a namespace",
     "mount",
-    "io_uring",
+    "use io_uring",
     "load a BPF program",
 ];
 
@@ -44,7 +44,7 @@ pub(crate) fn attempt(name: &str) -> io::Result<()> {
             "change the user" => i64::from(libc::setuid(0)),
             "enter a namespace" => i64::from(libc::unshare(libc::CLONE_NEWNS)),
             "mount" => i64::from(libc::mount(c"none".as_ptr(), c"/".as_ptr(), c"tmpfs".as_ptr(), 0, std::ptr::null())),
-            "io_uring" => libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::null::<u8>()),
+            "use io_uring" => libc::syscall(libc::SYS_io_uring_setup, 1, std::ptr::null::<u8>()),
             "load a BPF program" => libc::syscall(libc::SYS_bpf, 0, std::ptr::null::<u8>(), 0),
             _ => return Err(io::ErrorKind::InvalidInput.into()),
         }

@@ -98,7 +98,7 @@ pub(crate) fn serve(engine: &Engine, socket: Socket, ready: &Ready, mapped: u64)
     }
 }
 
-/// As [`serve`], but for attempts to break out alone: the worker has no system-call filter.
+/// As [`serve`], but for attempts to break out alone: the worker has no system-call filter and no limits.
 pub(crate) fn serve_attempt(socket: Socket, ready: &Ready) {
     let Ok(words) = serde_json::to_vec(ready) else { return };
     if socket.send(Kind::Ready, &words).is_err() {
