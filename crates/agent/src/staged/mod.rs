@@ -82,7 +82,7 @@ impl Flow<'_> {
             other => other,
         };
         match choice {
-            Choice::Chat => self.chat(conversation).await,
+            Choice::Chat => self.chat(request, conversation).await,
             Choice::Use { name, args } => match self.execute(&name, args).await? {
                 Ok(value) => Ok(self.say(&value)),
                 // What fits has failed: that is a gap too, closed without the failing one on offer.
@@ -181,9 +181,9 @@ impl Flow<'_> {
         Ok(Choice::Build(plan))
     }
 
-    async fn chat(&mut self, conversation: &[Message]) -> Result<String, Stop> {
+    async fn chat(&mut self, request: &str, conversation: &[Message]) -> Result<String, Stop> {
         let budget = self.model.traits().context_tokens.saturating_sub(CHAT_TOKENS as usize + 200);
-        let mut messages = vec![Message::system(prompt::CHAT)];
+        let mut messages = vec![Message::system(prompt::chat(request))];
         messages.extend(history::window(conversation, budget));
         let mut ask = self.model.request(messages);
         ask.max_tokens = CHAT_TOKENS;

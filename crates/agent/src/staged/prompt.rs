@@ -64,9 +64,18 @@ const SHOTS: [(&str, &str, &str); 16] = [
     ),
 ];
 
-pub(crate) const CHAT: &str = "You are jarvis, a helpful assistant that runs on this computer and grows its own tools: asked \
+const CHAT: &str = "You are jarvis, a helpful assistant that runs on this computer and grows its own tools: asked \
 to compute, convert, count or transform something, you write a small tool, prove it in a sandbox and keep it. Answer \
 briefly and honestly, in the language of the person. You have no access to the internet.";
+
+const CHAT_ZH: &str = "你是 jarvis，一个在这台电脑上运行、会自己造工具的助手：需要计算、转换、计数或处理文本时，\
+你会写一个小工具，在沙箱里验证，然后保留下来。用中文回答，简短、诚实。你不能访问互联网。";
+
+/// A small model answers in the language of its instructions, so they follow the person's.
+pub(crate) fn chat(request: &str) -> &'static str {
+    let han = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
+    if request.chars().any(han) { CHAT_ZH } else { CHAT }
+}
 
 fn task(tools: &str, request: &str) -> String {
     // A request that goes on from an earlier one brings its own lines.

@@ -18,9 +18,10 @@ use std::rc::Rc;
 const STACK: usize = 8 << 20;
 
 /// Parts of the layer around the code, in the order in which they are evaluated.
-const LAYER: [(&str, &str); 4] = [
+const LAYER: [(&str, &str); 5] = [
     ("core.js", include_str!("js/core.js")),
     ("web.js", include_str!("js/web.js")),
+    ("date.js", include_str!("js/date.js")),
     ("intl.js", include_str!("js/intl.js")),
     ("ctx.js", include_str!("js/ctx.js")),
 ];

@@ -296,21 +296,6 @@
 
   // ---- the job -------------------------------------------------------------------------------------------------
 
-  const RealDate = Date;
-  function fixDate(now) {
-    // Runs that are compared must see the same time.
-    const Fixed = function Date(...values) {
-      if (new.target === undefined) return new RealDate(now).toString();
-      return Reflect.construct(RealDate, values.length === 0 ? [now] : values, new.target);
-    };
-    for (const name of ["UTC", "parse"]) hidden(Fixed, name, RealDate[name]);
-    hidden(Fixed, "now", () => now);
-    Object.defineProperty(Fixed, "length", { value: 7, configurable: true });
-    Object.defineProperty(Fixed, "prototype", { value: RealDate.prototype, writable: false });
-    hidden(RealDate.prototype, "constructor", Fixed);
-    hidden(globalThis, "Date", Fixed);
-  }
-
   // The engine seeds Math.random when it starts, which all workers share; so each job seeds its own (xorshift128+).
   function seedRandom(seed) {
     const words = seed === undefined ? new BigUint64Array(native.random(16).buffer) : [BigInt(seed) ^ 0x9e3779b97f4a7c15n, BigInt(seed) + 1n];
@@ -330,7 +315,7 @@
 
   host.begin = (args, script, seed, now) => {
     seedRandom(seed);
-    if (now !== undefined) fixDate(now);
+    if (now !== undefined) host.fixDate(now);
     hidden(globalThis, "args", args);
     hidden(globalThis, "__workspace", ".");
     if (script) {

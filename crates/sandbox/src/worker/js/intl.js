@@ -147,7 +147,8 @@
       auto: negative ? "-" : "", never: "", always: negative ? "-" : "+",
       exceptZero: zero || body === "NaN" ? "" : negative ? "-" : "+", negative: negative && !zero ? "-" : "",
     }[o.sign];
-    return `${sign}${o.symbol}${body}${o.style === "percent" ? "%" : ""}`;
+    const symbol = /[0-9]/.test(body) ? o.symbol : o.symbol.trimEnd();
+    return `${sign}${symbol}${body}${o.style === "percent" ? "%" : ""}`;
   }
 
   const valueOfNumber = Number.prototype.valueOf, valueOfBig = BigInt.prototype.valueOf;
@@ -225,8 +226,10 @@
     if (year && d.getUTCFullYear() < 1) throw absent(api, "a year before 1");
     if (!month) {
       if (y && n) throw absent(api, "year and day without month");
+      if (y && w && year === "2-digit") throw absent(api, "weekday and a year of two digits alone");
       return [y ?? n, w].filter(Boolean).join(" ");
     }
+    if (w && !n && !y) throw absent(api, "weekday and month alone");
     let rest;
     if (TEXT.includes(month)) {
       const m = word(MONTHS, d.getUTCMonth(), month);
@@ -258,29 +261,18 @@
       o.zone === "short" ? "UTC" : o.zone === "long" ? "Coordinated Universal Time" : ""].filter(Boolean).join(" ");
     if (!date || !time) return date || time;
     if (o.month === "long") return `${date} at ${time}`;
-    const alone = o.weekday && !o.year && !o.month && !o.day && o.hour;
+    const alone = o.weekday && !o.year && !o.month && !o.day && o.hour && !o.zone;
     return date + (alone ? " " : ", ") + time;
   }
 
   const RealDate = Date;
   const getTime = Date.prototype.getTime;
-  // The C library reads its time zone at the first use, which must be before the sandbox closes.
-  new RealDate(2024, 0, 1).getTimezoneOffset();
   for (const [name, needed, defaults] of [["toLocaleDateString", "date", "date"], ["toLocaleTimeString", "time", "time"], ["toLocaleString", "any", "all"]]) {
     const api = `Date.prototype.${name}`;
     hidden(Date.prototype, name, { [name](locales, options) {
       const d = new RealDate(getTime.call(this));
       checkLocale(api, locales);
       return formatDate(api, d, dateOptions(api, options, needed, defaults));
-    } }[name]);
-  }
-
-  // The engine leaves out the name of the zone.
-  for (const name of ["toString", "toTimeString"]) {
-    const plain = Date.prototype[name];
-    hidden(Date.prototype, name, { [name]() {
-      const text = plain.call(this);
-      return text.endsWith("GMT+0000") ? `${text} (Coordinated Universal Time)` : text;
     } }[name]);
   }
 
