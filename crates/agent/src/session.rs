@@ -151,6 +151,7 @@ impl Session {
             Mode::Staged => false,
         };
         self.history.push(Message::user(text));
+        self.parts.forge.dispatch().warm();
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id());
             native::run(&self.parts.model, &bootstrap, &mut self.history, turn, emit, approver, cancel).await

@@ -49,6 +49,16 @@ impl Dispatch {
         Timestamp::now()
     }
 
+    /// Gets a worker ready while the model thinks. That it cannot is told by the run that needs it.
+    pub fn warm(&self) {
+        let executor = self.parts.executor.clone();
+        tokio::spawn(async move {
+            if let Err(error) = executor.warm().await {
+                tracing::debug!(%error, "no worker could be warmed");
+            }
+        });
+    }
+
     /// Runs a registered capability by name. What the caller can mend comes back as `RespondToModel`.
     pub async fn run(
         &self,

@@ -93,6 +93,11 @@ impl Executor {
         }))
     }
 
+    /// Starts the workers now, so that the first job does not wait for them.
+    pub async fn warm(&self) -> Result<(), SandboxError> {
+        self.zygote().await?.refill(self.0.config.pool)
+    }
+
     /// Runs the plan that was permitted, once. What the code does wrong is in the [`Execution`]; only isolation that
     /// cannot be set up, or a worker that cannot be started, is an error.
     pub async fn run(&self, permit: Permit, cancel: &CancellationToken) -> Result<Execution, SandboxError> {

@@ -29,7 +29,7 @@ pub fn worker_main() -> ExitCode {
 }
 
 fn start(control: &OwnedFd) -> Result<(), Missing> {
-    close_above(3);
+    close_from(3)?;
     let engine = Engine::new().map_err(|e| internal("the engine does not start", e))?;
     let mapped = mapped_bytes().map_err(|e| internal("the size of the process is unknown", e))?;
     let filter = Filter::new().map_err(no_seccomp)?;
@@ -145,7 +145,7 @@ impl Zygote<'_> {
     }
 
     fn prepare(&mut self, bare: bool) -> Result<(), Missing> {
-        close_above(1);
+        close_from(1)?;
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
             .map_err(|e| internal("parent death signal", e))?;
         let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -175,9 +175,16 @@ fn fork() -> std::io::Result<Option<i32>> {
     }
 }
 
-fn close_above(first: u32) {
-    // Closing what is not open is no error, so there is nothing to check.
-    unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+/// Closes every descriptor from `first` on.
+fn close_from(first: u32) -> Result<(), Missing> {
+    // Sound: nothing here owns a descriptor in that range.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) } {
+        0 => Ok(()),
+        _ => Err(Missing {
+            missing: format!("inherited descriptors cannot be closed: {}", std::io::Error::last_os_error()),
+            fix: "use Linux 5.9 or newer".to_owned(),
+        }),
+    }
 }
 
 /// A descriptor that is readable when a child is gone.

@@ -148,7 +148,7 @@ async fn a_cancelled_run_ends_soon_and_its_worker_with_it() {
         .unwrap();
     assert_eq!((done.exit, done.printed.as_str()), (ExitClass::Cancelled, "on\n"));
     assert!(started.elapsed() < Duration::from_secs(2));
-    assert!(done.cpu_us > 10_000, "the kernel's report on the killed worker came: {done:?}");
+    assert!(done.cpu_us > 0 && done.peak_memory_kb > 0, "the kernel's report on the killed worker came: {done:?}");
 }
 
 #[tokio::test]

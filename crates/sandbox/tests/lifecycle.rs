@@ -63,6 +63,15 @@ async fn nothing_starts_before_the_first_job_and_nothing_stays_after_the_executo
 }
 
 #[tokio::test]
+async fn workers_can_be_warmed_before_the_first_job() {
+    let worker = named("warm");
+    let executor = executor(&worker.exe);
+    executor.warm().await.unwrap();
+    wait_for("warm workers", || processes(&worker.name).len() == 3);
+    assert_eq!(run(&executor, ONE, json!({})).await.result, Some(json!(1)));
+}
+
+#[tokio::test]
 async fn a_finished_worker_is_gone_and_never_used_again() {
     let worker = named("once");
     let executor = executor(&worker.exe);

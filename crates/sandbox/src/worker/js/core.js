@@ -51,7 +51,7 @@
     if (isInteger(x) && !isSafe(x)) {
       throw new RangeError(
         `${path} is a Number beyond 2^53-1 (${x}), where whole numbers are no longer exact; ` +
-          "compute it with BigInt (for example 1n * …)",
+          "compute it with BigInt (for example 1n * …); an approximate quantity is returned as text: x.toPrecision(12)",
       );
     }
     return stringify(x);
