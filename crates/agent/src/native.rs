@@ -28,7 +28,9 @@ const SAME_FAILURES: usize = 3;
 
 type Ended = Result<(String, StopReason), ErrorBody>;
 
+#[expect(clippy::too_many_arguments, reason = "the parts of one turn")]
 pub(crate) async fn run(
+    now: &str,
     model: &ModelHandle,
     tools: &Bootstrap,
     conversation: &mut Vec<Message>,
@@ -41,7 +43,7 @@ pub(crate) async fn run(
     let mut failures: Vec<ToolCall> = Vec::new();
     let mut said = String::new();
     loop {
-        let reply = match ask(model, conversation, emit, cancel).await {
+        let reply = match ask(now, model, conversation, emit, cancel).await {
             Ok(reply) => reply,
             Err(ModelError::Cancelled) => return Ok((said, StopReason::Cancelled)),
             Err(error) => return Err(error.body()),
@@ -108,18 +110,18 @@ pub(crate) async fn run(
 }
 
 async fn ask(
+    now: &str,
     model: &ModelHandle,
     conversation: &[Message],
     emit: &mut (dyn FnMut(Event) + Send),
     cancel: &CancellationToken,
 ) -> Result<Completion, ModelError> {
     let budget = model.traits().context_tokens.saturating_sub(REPLY_TOKENS as usize + 1500);
-    let mut messages = vec![Message::system(SYSTEM)];
+    let mut messages = vec![Message::system(format!("{SYSTEM} It is now {now}."))];
     messages.extend(history::window(conversation, budget));
     let mut request = model.request(messages);
     request.tools = bootstrap::specs();
     request.max_tokens = REPLY_TOKENS;
-    request.stable_prefix = 1;
     let mut on_delta = |delta| match delta {
         Delta::Text(text) => emit(Event::TextDelta { text }),
         Delta::Reasoning(text) => emit(Event::ReasoningDelta { text }),

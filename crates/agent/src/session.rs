@@ -5,6 +5,7 @@ use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
 use jarvis_model::ModelHandle;
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, StopReason, Usage};
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +51,8 @@ pub struct SessionParts {
     pub mode: Mode,
     pub limits: TurnLimits,
     pub price: Option<Price>,
+    /// In which dates and times are told.
+    pub zone: TimeZone,
 }
 
 pub struct Session {
@@ -152,11 +155,14 @@ impl Session {
         };
         self.history.push(Message::user(text));
         self.parts.forge.dispatch().warm();
+        let now =
+            jiff::Timestamp::now().to_zoned(self.parts.zone.clone()).strftime("%A, %Y-%m-%d %H:%M (%Z)").to_string();
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id());
-            native::run(&self.parts.model, &bootstrap, &mut self.history, turn, emit, approver, cancel).await
+            native::run(&now, &self.parts.model, &bootstrap, &mut self.history, turn, emit, approver, cancel).await
         } else {
-            staged::run(&self.parts.model, &self.parts.forge, &mut self.history, turn, emit, approver, cancel).await
+            staged::run(now, &self.parts.model, &self.parts.forge, &mut self.history, turn, emit, approver, cancel)
+                .await
         }
     }
 }

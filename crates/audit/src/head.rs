@@ -1,9 +1,11 @@
 //! `head.json`: which line is the last. Replaced whole after every append.
 
 use crate::chain::START;
+use crate::private;
 use crate::record::AuditError;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +44,12 @@ impl Head {
     pub fn write(&self, dir: &Path) -> Result<(), AuditError> {
         let staged = dir.join("head.json.tmp");
         let text = serde_json::to_string(self)?;
-        fs::write(&staged, text).map_err(|e| AuditError::io("write", &staged, e))?;
+        private::file()
+            .write(true)
+            .truncate(true)
+            .open(&staged)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|e| AuditError::io("write", &staged, e))?;
         let path = path(dir);
         fs::rename(&staged, &path).map_err(|e| AuditError::io("replace", &path, e))
     }

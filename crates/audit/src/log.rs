@@ -2,6 +2,7 @@
 
 use crate::chain;
 use crate::head::{Head, files};
+use crate::private;
 use crate::record::{AuditError, Entry, Filter, Kind, Record, Tail};
 use crate::redact::{redact, redact_value};
 use serde_json::{Value, json};
@@ -90,14 +91,9 @@ fn month(at: &str) -> Option<String> {
 }
 
 fn open_lock(dir: &Path) -> Result<File, AuditError> {
-    fs::create_dir_all(dir).map_err(|e| AuditError::io("create", dir, e))?;
+    private::folder(dir).map_err(|e| AuditError::io("create", dir, e))?;
     let path = dir.join(".lock");
-    OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(|e| AuditError::io("open", &path, e))
+    private::file().truncate(false).write(true).open(&path).map_err(|e| AuditError::io("open", &path, e))
 }
 
 fn acquire(lock: &File, dir: &Path) -> Result<(), AuditError> {
@@ -144,8 +140,7 @@ fn write_line(dir: &Path, head: &Head, month: &str, record: &Record, on_disk: bo
     let path = dir.join(&name);
     let new = !path.exists();
     let before = if name == head.file { head.bytes } else { 0 };
-    let mut file =
-        OpenOptions::new().create(true).append(true).open(&path).map_err(|e| AuditError::io("open", &path, e))?;
+    let mut file = private::file().append(true).open(&path).map_err(|e| AuditError::io("open", &path, e))?;
     let head = Head { seq, hash, file: name, bytes: before + line.len() as u64 };
     let mut write = || -> Result<(), AuditError> {
         let io = |e| AuditError::io("write", &path, e);
@@ -168,13 +163,17 @@ fn current(dir: &Path) -> Result<(Head, Option<Value>), AuditError> {
     let names = files(dir)?;
     let (head, mut found) = match (Head::read(dir)?, names.last()) {
         (Some(Ok(head)), _) => (head, None),
-        (None, None) => (Head::start(), None),
+        (None, None) => {
+            // Before the first line, so that a log without a head is never the trace of a crash.
+            let head = Head::start();
+            head.write(dir)?;
+            (head, None)
+        }
         (Some(Err(problem)), _) => (last_line(dir, &names)?, Some(json!({"head_damaged": problem}))),
-        // Killed within the very first append, or taken away.
         (None, Some(_)) => (last_line(dir, &names)?, Some(json!({"head_missing": true}))),
     };
     let mut head = head;
-    let later = names.iter().filter(|name| **name > head.file && !head.file.is_empty());
+    let later = names.iter().filter(|name| **name > head.file);
     for name in std::iter::once(head.file.clone()).filter(|f| !f.is_empty()).chain(later.cloned()).collect::<Vec<_>>() {
         let from = if name == head.file { head.bytes } else { 0 };
         let end = catch_up(dir, &name, from, &mut head)?;

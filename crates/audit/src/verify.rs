@@ -103,13 +103,11 @@ impl AuditLog {
             ("lines_missing_at_end", "records were missing at the end when this was appended"),
             ("foreign_lines_at_end", "lines that jarvis did not write stood before this"),
             ("head_damaged", "head.json was damaged when this was appended"),
-            ("head_missing", "head.json was missing when this was appended"),
+            ("head_missing", "head.json was missing when this was appended: records before this may be missing too"),
         ] {
             let present = |v: &serde_json::Value| v.get(key).is_some_and(|v| *v != serde_json::Value::Bool(false));
             if present(detail) || detail.get("end").is_some_and(present) {
-                // The first append makes the head after the line, so a kill between the two looks the same.
-                let list = if key == "head_missing" { &mut verify.notes } else { &mut verify.problems };
-                list.push(at(what.to_owned()));
+                verify.problems.push(at(what.to_owned()));
             }
         }
         let torn = detail.get("torn_line").or_else(|| detail.get("end").and_then(|e| e.get("torn_line")));

@@ -168,6 +168,53 @@ fn lines_cut_off_at_the_end_are_found_and_stay_found_after_the_next_append() {
 }
 
 #[test]
+fn a_cut_end_with_the_head_taken_away_stays_a_problem_after_the_next_append() {
+    for kept in [1, 30] {
+        let home = tempfile::tempdir().unwrap();
+        let log = AuditLog::open(home.path().to_owned());
+        for i in 0..40 {
+            log.append(record(i, Kind::Intent)).unwrap();
+        }
+        let path = only_file(home.path(), "2026-01.jsonl");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.lines().take(kept).map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+        fs::remove_file(home.path().join("head.json")).unwrap();
+        for _ in 0..2 {
+            log.append(record(0, Kind::Intent)).unwrap();
+            let found = verify(home.path());
+            assert!(found.problems.iter().any(|p| p.what.contains("head.json was missing")), "{kept}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_kill_between_the_first_line_and_its_head_is_no_problem() {
+    let home = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(home.path().to_owned());
+    log.append(record(0, Kind::Intent)).unwrap();
+    fs::write(home.path().join("head.json"), r#"{"seq":0,"hash":"","file":"","bytes":0}"#).unwrap();
+    assert_eq!(log.verify().unwrap(), Verify { records: 1, ..Verify::default() });
+    assert_eq!(log.append(record(1, Kind::Intent)).unwrap(), 2);
+    assert_eq!(log.verify().unwrap(), Verify { records: 2, ..Verify::default() });
+}
+
+#[cfg(unix)]
+#[test]
+fn nobody_else_can_read_the_log() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("audit");
+    AuditLog::open(dir.clone()).append(record(0, Kind::Intent)).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&dir), 0o700);
+    let files: Vec<PathBuf> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 3, "{files:?}");
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{file:?}");
+    }
+}
+
+#[test]
 fn half_a_line_is_reported_kept_and_the_chain_goes_on() {
     let home = tempfile::tempdir().unwrap();
     filled(home.path());
@@ -203,7 +250,7 @@ fn a_head_that_lags_is_caught_up_and_a_lost_one_is_reported() {
     fs::remove_file(&head).unwrap();
     assert!(log.verify().unwrap().problems.iter().any(|p| p.what.contains("missing")));
     assert_eq!(log.append(record(119, Kind::Outcome)).unwrap(), 124, "one record about the head itself");
-    assert!(!log.verify().unwrap().notes.is_empty());
+    assert!(log.verify().unwrap().problems.iter().any(|p| p.what.contains("head.json was missing")));
 
     fs::write(&head, "{").unwrap();
     assert!(log.verify().unwrap().problems.iter().any(|p| p.what.contains("damaged")));

@@ -19,11 +19,28 @@ pub fn check_arguments(schema: &Value, args: &Value) -> Result<(), String> {
             if names.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", names.join(", ")) };
         return Err(format!("there is no argument `{unknown}`; {takes}"));
     }
+    if let Some(number) = inexact(args) {
+        return Err(format!("the number {number} has more digits than can be kept exactly: pass it as text"));
+    }
     check_value(schema, args)
+}
+
+/// A whole number that was rounded when it was read: beyond 64 bits JSON numbers become doubles.
+fn inexact(value: &Value) -> Option<String> {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let rounded = number.as_f64().is_some_and(|n| n.fract() == 0.0 && n.abs() >= 9.2e18);
+            rounded.then(|| number.to_string())
+        }
+        Value::Array(items) => items.iter().find_map(inexact),
+        Value::Object(fields) => fields.values().find_map(inexact),
+        _ => None,
+    }
 }
 
 /// Any value against any schema; the first three problems, each with where it is.
 pub fn check_value(schema: &Value, value: &Value) -> Result<(), String> {
+    bounded(schema)?;
     let validator = jsonschema::validator_for(schema).map_err(|e| format!("the schema is not valid: {e}"))?;
     let problems: Vec<String> = validator
         .iter_errors(value)
@@ -44,8 +61,35 @@ pub fn check_schema(schema: &Value, object: bool) -> Result<(), String> {
     if object && schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err("`parameters` must be a JSON Schema of type object".to_owned());
     }
+    bounded(schema)?;
     jsonschema::meta::validate(schema).map_err(|e| format!("not a valid JSON Schema: {e}"))?;
     jsonschema::validator_for(schema).map(|_| ()).map_err(|e| format!("not a usable JSON Schema: {e}"))
+}
+
+/// Bytes of one schema as JSON.
+const SCHEMA_BYTES: usize = 16 << 10;
+
+/// Chained references make checking exponential, outside every limit of the sandbox, so a schema spells everything
+/// out. Without references the work is bounded by the sizes of schema and value.
+fn bounded(schema: &Value) -> Result<(), String> {
+    if schema.to_string().len() > SCHEMA_BYTES {
+        return Err(format!("the schema is larger than {SCHEMA_BYTES} bytes"));
+    }
+    match reference(schema) {
+        Some(key) => Err(format!("the schema uses `{key}`: spell it out, references are not taken")),
+        None => Ok(()),
+    }
+}
+
+fn reference(schema: &Value) -> Option<&'static str> {
+    const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+    match schema {
+        Value::Object(fields) => {
+            REFERENCES.into_iter().find(|key| fields.contains_key(*key)).or_else(|| fields.values().find_map(reference))
+        }
+        Value::Array(items) => items.iter().find_map(reference),
+        _ => None,
+    }
 }
 
 fn kind_of(value: &Value) -> &'static str {
@@ -76,6 +120,21 @@ mod tests {
         assert!(check_arguments(&schema(), &json!({"n": 3, "units": "m"})).unwrap_err().contains("`units`"));
         assert!(check_arguments(&schema(), &json!({"n": "3"})).unwrap_err().contains("/n"));
         assert!(check_arguments(&schema(), &json!({})).unwrap_err().contains("n"));
+    }
+
+    #[test]
+    fn a_number_that_was_rounded_when_it_was_read_is_refused() {
+        let args: Value = serde_json::from_str("{\"n\": 36893488147419103233}").unwrap();
+        assert!(check_arguments(&schema(), &args).unwrap_err().contains("as text"));
+        let args: Value = serde_json::from_str("{\"n\": 18446744073709551615}").unwrap();
+        assert!(check_arguments(&schema(), &args).is_ok());
+    }
+
+    #[test]
+    fn a_schema_of_chained_references_is_refused_at_once() {
+        let bomb = json!({"definitions": {"a": {"type": "null"}}, "anyOf": [{"$ref": "#/definitions/a"}]});
+        assert!(check_schema(&bomb, false).unwrap_err().contains("$ref"));
+        assert!(check_value(&bomb, &json!(1)).unwrap_err().contains("$ref"));
     }
 
     #[test]

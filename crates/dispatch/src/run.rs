@@ -10,6 +10,7 @@ use jarvis_registry::{Registry, Run};
 use jarvis_sandbox::Executor;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 pub struct Parts {
@@ -19,6 +20,8 @@ pub struct Parts {
     pub policy: Policy,
     /// Who acts: `cli`, `mcp`, …
     pub actor: String,
+    /// Absolute; relative paths of grants are meant from here.
+    pub workspace: PathBuf,
 }
 
 pub struct Dispatch {
@@ -43,6 +46,10 @@ impl Dispatch {
 
     pub fn policy(&self) -> &Policy {
         &self.parts.policy
+    }
+
+    pub fn workspace(&self) -> &Path {
+        &self.parts.workspace
     }
 
     pub fn now(&self) -> Timestamp {

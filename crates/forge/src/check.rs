@@ -8,6 +8,10 @@ use serde_json::Value;
 /// Bytes of source; a capability is one function, not a program.
 const CODE_BYTES: usize = 64 * 1024;
 const SENTENCE_CHARS: usize = 300;
+const EXAMPLES: usize = 40;
+/// Triggers, suppressions and grants: how many of each, and how long one is.
+const LINES: usize = 20;
+const LINE_CHARS: usize = 300;
 
 pub(crate) fn check(draft: &Draft) -> Result<Checked, Vec<String>> {
     let mut problems = definition_problems(&draft.capability);
@@ -55,6 +59,11 @@ fn definition_problems(capability: &Capability) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if capability.examples.len() > EXAMPLES {
+        problems.push(format!("there are {} examples; at most {EXAMPLES} are taken", capability.examples.len()));
+        return problems;
+    }
+    problems.extend(text_problems(capability));
     for (index, example) in capability.examples.iter().enumerate() {
         if let Err(problem) = jarvis_dispatch::check_arguments(&capability.parameters, &example.args) {
             problems.push(format!("example {}: {problem}", index + 1));
@@ -66,6 +75,53 @@ fn definition_problems(capability: &Capability) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Everything that a person is shown when asked must read as what it is.
+fn text_problems(capability: &Capability) -> Vec<String> {
+    let grants = &capability.grants;
+    let sentence = std::slice::from_ref(&capability.capability);
+    let lists: [(&str, &[String]); 7] = [
+        ("capability", sentence),
+        ("triggers", &capability.triggers),
+        ("suppression", &capability.suppression),
+        ("grants.network", &grants.network),
+        ("grants.read", &grants.read),
+        ("grants.write", &grants.write),
+        ("grants.secrets", &grants.secrets),
+    ];
+    let mut problems = Vec::new();
+    for (field, list) in lists {
+        if list.len() > LINES {
+            problems.push(format!("`{field}` has {} entries; at most {LINES} are taken", list.len()));
+        }
+        if list.iter().any(|text| text.chars().any(deceptive)) {
+            problems.push(format!("`{field}` holds control or direction characters, which can hide what it says"));
+        }
+        if list.iter().any(|text| text.chars().count() > LINE_CHARS) {
+            problems.push(format!("an entry of `{field}` is longer than {LINE_CHARS} characters"));
+        }
+    }
+    for host in &grants.network {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '*' | ':' | '/' | '_' | '[' | ']');
+        if host.is_empty() || !host.chars().all(plain) || host == "*" {
+            problems.push(format!(
+                "`grants.network`: `{host}` is no host; write api.example.com, *.example.com or host:port"
+            ));
+        }
+    }
+    let secret =
+        |name: &String| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    if !grants.secrets.iter().all(secret) {
+        problems.push("`grants.secrets` holds names of letters, digits, `_` and `-`, never values".to_owned());
+    }
+    problems
+}
+
+/// Control characters, and those that change the direction of what follows.
+fn deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Names that the code takes but the schema does not offer would always be undefined.

@@ -6,6 +6,7 @@
 mod check;
 mod grants;
 pub mod grow;
+mod keys;
 mod literal;
 mod probe;
 mod verify;
@@ -16,6 +17,7 @@ use jarvis_registry::NewVersion;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+pub use keys::check_keys;
 pub use verify::Verified;
 
 /// Registrations within [`BURST_MINUTES`] after which a person is asked even for pure computation.
@@ -143,6 +145,7 @@ impl Forge {
         if let Some(previous) = &previous {
             inherit_examples(&mut draft.capability, &previous.examples);
         }
+        grants::anchor(&mut draft.capability.grants, self.dispatch.workspace());
         let checked =
             check::check(draft).map_err(|problems| ForgeError::Problems { step: ForgeStep::Checked, problems })?;
         let name = draft.capability.name.clone();
@@ -198,15 +201,22 @@ impl Forge {
         let grants = draft.capability.grants.beyond(&before);
         let policy = self.dispatch.policy();
         let alarm = self.alarm()?;
-        let mut open = grants.clone();
+        // A yes was for that code: other code with the same grants is another question.
+        let mut open = draft.capability.grants.clone();
         open.network.retain(|host| !policy.allowed_hosts.contains(host));
-        if open.is_empty() && alarm.is_none() {
-            let why = if grants.is_empty() { "pure computation" } else { "hosts allowed beforehand" };
-            return self.step(emit, ForgeStep::Approved, name, why.into(), json!({"by": "policy", "grants": grants}));
+        let switched_off = previous.filter(|p| p.status != Status::Active);
+        if open.is_empty() && alarm.is_none() && switched_off.is_none() {
+            let why = if draft.capability.grants.is_empty() { "pure computation" } else { "hosts allowed beforehand" };
+            let record = json!({"by": "policy", "grants": draft.capability.grants});
+            return self.step(emit, ForgeStep::Approved, name, why.into(), record);
         }
-        let reason = match (&alarm, open.is_empty()) {
-            (Some(alarm), _) => alarm.clone(),
-            (None, _) => format!("it asks for {}", describe_grants(&open)),
+        let reason = match (alarm, switched_off) {
+            (Some(alarm), _) => alarm,
+            (None, Some(off)) => format!("it is {}, and a new version would be active", status_word(off.status)),
+            (None, None) if grants.is_empty() => {
+                format!("new code would have what was allowed to the old: {}", describe_grants(&open))
+            }
+            (None, None) => format!("it asks for {}", describe_grants(&open)),
         };
         let allowed = match policy.approval {
             Approval::Auto => true,
@@ -276,6 +286,7 @@ impl Forge {
             })
             .map_err(registry_error)?;
         let detail = match &registered.previous {
+            Some(before) if *before == registered.version => format!("version {before} is this already"),
             Some(before) => format!("version {} (was {before})", registered.version),
             None => format!("version {}", registered.version),
         };
@@ -319,10 +330,20 @@ pub(crate) fn fatal_body(error: CallError) -> ErrorBody {
     }
 }
 
-/// A new version must still pass what the old one was recorded to do.
+fn status_word(status: Status) -> &'static str {
+    match status {
+        Status::Active => "active",
+        Status::Disabled => "disabled",
+        Status::Quarantined => "quarantined",
+        Status::Retired => "retired",
+    }
+}
+
+/// A new version must still pass what the old one was recorded to do. Where it claims another answer for the same
+/// call, both stand and verification fails: a recorded answer is changed by a person only.
 fn inherit_examples(capability: &mut Capability, before: &[Example]) {
     for example in before {
-        if !capability.examples.iter().any(|e| e.args == example.args)
+        if !capability.examples.iter().any(|e| e.args == example.args && e.returns == example.returns)
             && jarvis_dispatch::check_arguments(&capability.parameters, &example.args).is_ok()
         {
             capability.examples.push(example.clone());

@@ -33,6 +33,11 @@ fn is_numeric(text: &str) -> bool {
     !text.is_empty() && text.parse::<f64>().is_ok()
 }
 
+/// A number so long that it stands in code by no accident.
+pub(crate) fn is_long_number(answer: &str) -> bool {
+    is_numeric(answer) && answer.chars().filter(char::is_ascii_digit).count() >= 6
+}
+
 /// Spaces, digit separators and the BigInt suffix say nothing.
 fn squeeze(text: &str) -> String {
     let text: String = text.chars().filter(|c| !c.is_whitespace() && *c != '_').collect();

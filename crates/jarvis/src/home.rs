@@ -1,6 +1,7 @@
 //! Where things live: `$JARVIS_HOME` or `~/.jarvis`.
 
 use crate::error::{Outcome, config};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone)]
@@ -10,7 +11,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// Looks at the environment only; nothing is made on disk.
+    /// A home that is not there yet is made, empty and closed to other users: it will hold keys and conversations.
     pub fn find() -> Outcome<Home> {
         let root = match (variable("JARVIS_HOME"), variable("HOME")) {
             (Some(root), _) => root,
@@ -24,6 +25,7 @@ impl Home {
         };
         let root = std::path::absolute(&root)
             .map_err(|e| config(format!("{}: {e}", root.display()), "set JARVIS_HOME to a folder that exists"))?;
+        make(&root);
         let models = variable("JARVIS_MODELS").unwrap_or_else(|| root.join("models"));
         Ok(Home { root, models })
     }
@@ -56,6 +58,14 @@ impl Home {
     pub fn models(&self) -> &Path {
         &self.models
     }
+}
+
+fn make(root: &Path) {
+    // Not told: looking needs no home, and whoever writes into it fails with the reason.
+    if let Some(above) = root.parent() {
+        let _ = std::fs::create_dir_all(above);
+    }
+    let _ = std::fs::DirBuilder::new().mode(0o700).create(root);
 }
 
 fn variable(name: &str) -> Option<PathBuf> {

@@ -39,7 +39,9 @@ pub fn forge(settings: &Settings, common: &Common, home: &Home) -> Outcome<Forge
         pool: settings.sandbox.pool,
         max_workers: settings.sandbox.pool.max(1) * 4,
     };
-    let executor = Executor::with_access(worker, access(home)?);
+    let workspace = std::env::current_dir()
+        .map_err(|e| failed(ErrorKind::Disk, format!("the current folder cannot be used: {e}")))?;
+    let executor = Executor::with_access(worker, access(home, workspace.clone())?);
     let policy = Policy {
         approval: common.approve.map_or(settings.approve, Approval::from),
         network: settings.sandbox.network,
@@ -52,12 +54,22 @@ pub fn forge(settings: &Settings, common: &Common, home: &Home) -> Outcome<Forge
         executor,
         policy,
         actor: "cli".to_owned(),
+        workspace,
     });
     Ok(Forge::new(Arc::new(dispatch)))
 }
 
 /// Places of keys and of other people's sessions, below the person's home: no grant reaches them.
-const PRIVATE: [&str; 14] = [
+const PRIVATE: [&str; 23] = [
+    ".npmrc",
+    ".pypirc",
+    ".pgpass",
+    ".cargo/credentials.toml",
+    ".local/share/keyrings",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    ".bash_history",
+    ".zsh_history",
     ".ssh",
     ".gnupg",
     ".aws",
@@ -75,16 +87,17 @@ const PRIVATE: [&str; 14] = [
 ];
 
 /// What grants can mean here: files from the current folder on, never jarvis's own home or the person's keys.
-fn access(home: &Home) -> Outcome<Access> {
+fn access(home: &Home, workspace: PathBuf) -> Outcome<Access> {
     let whole = |path: &Path| {
         std::path::absolute(path).map_err(|e| failed(ErrorKind::Disk, format!("{}: {e}", path.display())))
     };
     let mut denied = vec![whole(home.root())?];
+    // Other processes' memory and environment, this one's keys among them.
+    denied.extend(["/proc", "/sys", "/dev"].map(PathBuf::from));
+    denied.push(PathBuf::from("/root/.ssh"));
     if let Some(person) = std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute()) {
         denied.extend(PRIVATE.iter().map(|name| person.join(name)));
     }
-    let workspace = std::env::current_dir()
-        .map_err(|e| failed(ErrorKind::Disk, format!("the current folder cannot be used: {e}")))?;
     Ok(Access { workspace: Some(workspace), denied, secrets: None })
 }
 
@@ -134,7 +147,15 @@ pub fn session(
         ));
     }
     let mode = common.mode.map_or_else(|| choice.mode(settings), Mode::from);
-    Ok(Session::new(SessionParts { id: session_id(), model, forge, mode, limits, price }))
+    Ok(Session::new(SessionParts {
+        id: session_id(),
+        model,
+        forge,
+        mode,
+        limits,
+        price,
+        zone: jiff::tz::TimeZone::system(),
+    }))
 }
 
 fn session_id() -> String {

@@ -2,12 +2,14 @@
 
 use crate::error::{Failure, Outcome};
 use crate::term::{self, Style};
-use jarvis_protocol::{Event, ForgeStep, StopReason};
+use jarvis_protocol::{Event, ForgeStep, Grants, StopReason};
 use serde_json::Value;
 use std::io::IsTerminal;
 
 /// How many columns a value takes in a status line.
 const VALUE_COLUMNS: usize = 100;
+/// How many columns one grant takes.
+const GRANT_COLUMNS: usize = 200;
 
 pub struct Show {
     json: bool,
@@ -66,16 +68,17 @@ impl Show {
             Event::ToolStarted { call } => {
                 self.break_line()?;
                 let args = term::cut(&call.args.to_string(), VALUE_COLUMNS);
-                self.note(&format!("→ {} {args}", call.name));
+                self.note(&format!("→ {} {args}", term::cut(&call.name, VALUE_COLUMNS)));
             }
             Event::ToolCompleted { name, ok, content, duration_ms, .. } => {
                 let mark = if *ok { self.style.green("✓") } else { self.style.red("✗") };
                 let value = term::cut(&plain(content), VALUE_COLUMNS);
+                let name = term::cut(name, VALUE_COLUMNS);
                 self.line(&format!("{mark} {name} {}", self.style.dim(&format!("({duration_ms:.1} ms) {value}"))));
             }
             Event::Forge { step, capability, detail } => {
                 self.break_line()?;
-                let name = capability.as_deref().unwrap_or_default();
+                let name = term::cut(capability.as_deref().unwrap_or_default(), VALUE_COLUMNS);
                 self.line(&format!(
                     "{} {}",
                     self.style.cyan(&format!("⚒ {:<10}", step_name(*step))),
@@ -139,10 +142,37 @@ fn stopped(reason: StopReason) -> Option<&'static str> {
     }
 }
 
+/// One grant per line, so that none hides behind another: `network api.example.com`.
+pub fn grants(grants: &Grants) -> Vec<String> {
+    [("network", &grants.network), ("read", &grants.read), ("write", &grants.write), ("secrets", &grants.secrets)]
+        .into_iter()
+        .flat_map(|(kind, list)| list.iter().map(move |grant| term::cut(&format!("{kind} {grant}"), GRANT_COLUMNS)))
+        .collect()
+}
+
 /// A string as its text, anything else as JSON.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_grant_has_its_own_line_and_none_can_hide_another() {
+        let asked = Grants {
+            network: vec!["a.example\u{1b}[2K\rallow".to_owned(), "b.example\nread nothing".to_owned()],
+            write: vec!["计".repeat(500)],
+            ..Grants::default()
+        };
+        let lines = grants(&asked);
+        assert_eq!(lines[0], r"network a.example\u{1b}[2K\u{d}allow");
+        assert_eq!(lines[1], "network b.example read nothing");
+        assert!(lines[2].starts_with("write 计") && lines[2].ends_with('…') && lines[2].chars().count() <= 200);
+        assert_eq!(lines.len(), 3);
     }
 }

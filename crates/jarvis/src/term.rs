@@ -1,16 +1,21 @@
-//! stdout is data, stderr is status. Colour only on a terminal and without `NO_COLOR`.
+//! stdout is data, stderr is status. Colour only on a terminal and without `NO_COLOR`. Whatever is written here may
+//! come from a model, a capability or a file: no control character of theirs reaches a terminal.
 
 use crate::error::{Failure, Outcome, failed};
 use jarvis_protocol::ErrorKind;
 use serde::Serialize;
-use std::fmt::Display;
+use std::borrow::Cow;
+use std::fmt::{Display, Write as _};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind as Io, IsTerminal, Write};
+use std::sync::LazyLock;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Text to stdout as it is.
+/// Text to stdout: exact where it is piped, escaped where a person reads it.
 pub fn text(text: impl Display) -> Outcome {
     let mut out = std::io::stdout().lock();
-    write!(out, "{text}").and_then(|()| out.flush()).map_err(|e| match e.kind() {
+    let written = if out.is_terminal() { write!(out, "{}", visible(&text.to_string())) } else { write!(out, "{text}") };
+    written.and_then(|()| out.flush()).map_err(|e| match e.kind() {
         Io::BrokenPipe => Failure::BrokenPipe,
         _ => failed(ErrorKind::Disk, format!("stdout cannot be written: {e}")),
     })
@@ -23,18 +28,71 @@ pub fn line(line: impl Display) -> Outcome {
 /// One JSON value on one line of stdout.
 pub fn json(value: &impl Serialize) -> Outcome {
     let raw = serde_json::to_string(value).map_err(|e| failed(ErrorKind::Internal, e.to_string()))?;
-    line(raw)
+    line(plain_json(&raw))
 }
 
 /// A line of status. A closed stderr is no reason to stop.
 pub fn note(line: impl Display) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", visible(&line.to_string()));
 }
 
 /// Status without a line break, for prompts.
 pub fn ask(text: impl Display) {
     let mut err = std::io::stderr().lock();
-    let _ = write!(err, "{text}").and_then(|()| err.flush());
+    let _ = write!(err, "{}", visible(&text.to_string())).and_then(|()| err.flush());
+}
+
+/// Hidden or acting characters: C0 without newline and tab, DEL, C1, and what turns the direction of text.
+fn acts(c: char) -> bool {
+    (c.is_control() && !matches!(c, '\n' | '\t'))
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// `text` with everything that would act on a terminal as a visible escape, such as `\u{1b}`.
+pub fn safe(text: &str) -> Cow<'_, str> {
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match acts(c) {
+            true => out.extend(c.escape_unicode()),
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// `safe`, and on one line.
+pub fn flat(text: &str) -> String {
+    safe(text).replace(['\n', '\t'], " ")
+}
+
+/// JSON leaves DEL, C1 and bidi controls raw; they stand in strings only, so an escape means the same.
+fn plain_json(raw: &str) -> String {
+    let mut out = String::with_capacity(raw.len());
+    for c in raw.chars() {
+        match acts(c) {
+            true => _ = write!(out, "\\u{:04x}", u32::from(c)),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// Stands for the beginning of our own colour codes until the text is written. Random, so that no text from outside
+/// can hold it.
+static MARK: LazyLock<String> = LazyLock::new(|| format!("\u{1b}{:016x}", RandomState::new().hash_one(())));
+
+/// `safe`, with our own colours.
+fn visible(text: &str) -> String {
+    let mut parts = text.split(MARK.as_str());
+    let mut out = parts.next().map(safe).unwrap_or_default().into_owned();
+    for part in parts {
+        let (code, rest) = part.split_once('m').unwrap_or(("0", part));
+        out = out + "\x1b[" + code + "m" + &safe(rest);
+    }
+    out
 }
 
 /// True where a person sits at stdin and stderr and can be asked.
@@ -61,7 +119,7 @@ fn colour_wanted() -> bool {
 
 impl Style {
     fn paint(self, code: &str, text: &str) -> String {
-        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.colour { format!("{0}{code}m{text}{0}0m", *MARK) } else { text.to_owned() }
     }
 
     pub fn bold(self, text: &str) -> String {
@@ -94,10 +152,9 @@ pub fn width() -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// At most `columns` wide, with `…` where something was left out. Wide (Chinese) characters count two; line breaks
-/// become spaces.
+/// `flat` and at most `columns` wide, with `…` where something was left out. Wide (Chinese) characters count two.
 pub fn cut(text: &str, columns: usize) -> String {
-    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let flat = flat(text);
     if flat.width() <= columns {
         return flat;
     }
@@ -115,8 +172,9 @@ pub fn cut(text: &str, columns: usize) -> String {
     kept
 }
 
-/// Columns padded to their widest cell; the last one is cut to the terminal.
+/// Columns padded to their widest cell, each cell `flat`; the last one is cut to the terminal.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> Outcome {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| flat(cell)).collect()).collect();
     let style = stdout_style();
     let columns = header.len();
     let widths: Vec<usize> = (0..columns)
@@ -142,8 +200,40 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> Outcome {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use super::cut;
+    use super::*;
+
+    const ATTACK: &str = "a\u{1b}[2J\u{1b}]52;c;eA==\u{7}\r\u{7f}\u{9b}31m\u{202e}b\u{2066}\u{200f}\u{61c}\n\t计算";
+
+    #[test]
+    fn what_acts_on_a_terminal_is_shown_as_an_escape_and_text_stays() {
+        let shown = r"a\u{1b}[2J\u{1b}]52;c;eA==\u{7}\u{d}\u{7f}\u{9b}31m\u{202e}b\u{2066}\u{200f}\u{61c}";
+        assert_eq!(safe(ATTACK), format!("{shown}\n\t计算"));
+        assert_eq!(safe(&safe(ATTACK)), safe(ATTACK));
+        assert_eq!(flat(ATTACK), format!("{shown}  计算"));
+        assert!(matches!(safe("plain 文字\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn only_our_own_colours_reach_a_terminal() {
+        let style = Style { colour: true };
+        let line = format!("{} {}", style.red(ATTACK), "\u{1b}[32mfine\u{1b}[0m");
+        let shown = visible(&line);
+        assert_eq!(shown.matches('\u{1b}').count(), 2, "{shown:?}");
+        assert!(
+            shown.starts_with("\u{1b}[1;31ma\\u{1b}[2J") && shown.ends_with(r"\u{1b}[32mfine\u{1b}[0m"),
+            "{shown:?}"
+        );
+    }
+
+    #[test]
+    fn json_with_its_controls_escaped_means_the_same() {
+        let raw = serde_json::to_string(&[ATTACK]).unwrap();
+        let escaped = plain_json(&raw);
+        assert!(escaped.contains(r"\u009b31m\u202eb") && !escaped.contains(acts), "{escaped}");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&escaped).unwrap(), [ATTACK]);
+    }
 
     #[test]
     fn chinese_text_is_cut_between_characters_and_counts_double() {

@@ -177,6 +177,45 @@ fn a_changed_audit_record_is_found() {
 }
 
 #[test]
+fn nothing_a_capability_says_acts_on_the_terminal_and_a_pipe_gets_it_exact() {
+    let home = prepared();
+    let mut hostile = definition();
+    hostile["examples"] = json!([{"args": {"text": "abc"}, "returns": "\u{1b}[2J\u{9b}\u{202e}abc"}]);
+    home.write("d.json", &hostile.to_string());
+    home.write(
+        "c.ts",
+        "export default function run({ text }: { text: string }) {\n  const s = '\\x1b[2J\\x9b\\u202e' + text;\n  \
+         if (text === 'fail') throw new Error(s);\n  return s;\n}\n",
+    );
+    let _ = register(&home).ok();
+    let run = |text: &str, more: &[&str]| {
+        let args = json!({"text": text}).to_string();
+        home.run(&[&["cap", "run", "reverse_text", "--args", args.as_str()], more].concat())
+    };
+    assert_eq!(run("x", &[]).ok().out, "\u{1b}[2J\u{9b}\u{202e}x\n");
+    let acts = ['\u{1b}', '\u{9b}', '\u{202e}'];
+    let json = run("x", &["--json"]).ok();
+    assert!(!json.out.contains(acts), "{:?}", json.out);
+    assert_eq!(json.json()["result"], "\u{1b}[2J\u{9b}\u{202e}x");
+    let failed = run("fail", &[]).failed(1, &[r"\u{1b}[2J\u{9b}\u{202e}fail"]);
+    assert!(!failed.err.contains(acts), "{:?}", failed.err);
+    for args in [&["cap", "show", "reverse_text"][..], &["audit", "tail"]] {
+        let shown = home.run(args).ok().out;
+        assert!(!shown.contains(acts), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_new_home_is_closed_to_other_users() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::new();
+    let new = home.file("below/new");
+    let output = home.command(&["config", "set", "approve", "deny"]).env("JARVIS_HOME", &new).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
 fn listing_an_empty_home_writes_nothing() {
     let home = Home::new();
     for args in [

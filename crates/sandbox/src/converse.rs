@@ -7,16 +7,17 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use jarvis_protocol::{ExecPlan, ExitClass};
 use serde_json::Value;
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// A worker stops itself at the time limit and says so; it is killed when it has not after this.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Requests of one worker that are worked on at the same time; more wait in its socket.
+/// Requests of one worker that are worked on, or whose replies it has not taken yet; more wait in its socket. A worker
+/// that keeps the rules asks for less at a time (`AT_ONCE` in `ctx.js`), so what it prints is always read.
 const AT_ONCE: usize = 8;
 
 /// What came from the worker so far; kept whatever ends the talk.
@@ -73,25 +74,33 @@ async fn exchange<S: AsyncRead + AsyncWrite>(
     desk: &Desk<'_>,
 ) -> std::io::Result<End> {
     let (reader, writer) = tokio::io::split(stream);
-    let (queue, outgoing) = mpsc::unbounded_channel();
-    // The receiver lives as long as this function.
-    let _ = queue.send(frame::encode_json(Kind::Job, &job(plan, checked)?)?);
-    let mut writing = pin!(send_all(writer, outgoing));
+    let mut writing = pin!(send(writer, frame::encode_json(Kind::Job, &job(plan, checked)?)?));
+    let mut idle = None;
+    let mut replies = VecDeque::new();
     let most = frame::most(plan.limits.output_bytes);
     let mut reading = pin!(next(reader, most));
     let mut answers = FuturesUnordered::new();
     loop {
+        if !replies.is_empty()
+            && let Some(writer) = idle.take()
+        {
+            writing.set(send(writer, replies.pop_front().unwrap_or_default()));
+        }
+        let unsent = replies.len() + usize::from(idle.is_none());
         // Reading and writing go on at the same time: a worker that is busy writing does not read.
         tokio::select! {
-            failed = &mut writing => return failed.map(|()| End::Gone),
+            (writer, outcome) = &mut writing, if idle.is_none() => {
+                outcome?;
+                idle = Some(writer);
+            }
             Some(answer) = answers.next(), if !answers.is_empty() => {
                 let answer: Vec<u8> = answer;
-                let _ = queue.send(frame::encode(Kind::Reply, &answer)?);
+                replies.push_back(frame::encode(Kind::Reply, &answer)?);
             }
-            (reader, outcome) = &mut reading, if answers.len() < AT_ONCE => {
+            (reader, outcome) = &mut reading, if answers.len() + unsent < AT_ONCE => {
                 let Some((kind, payload)) = outcome? else { return Ok(End::Gone) };
                 if kind == Kind::Call {
-                    answers.push(desk.answer(frame::unpack(payload)?));
+                    answers.push(desk.answer(frame::unpack_request(payload)?));
                 } else if let Some(end) = talk.hear(kind, payload, plan.limits.output_bytes)? {
                     return Ok(end);
                 }
@@ -120,14 +129,10 @@ async fn next<R: AsyncRead + Unpin>(mut reader: R, most: usize) -> (R, std::io::
     (reader, outcome)
 }
 
-async fn send_all<W: AsyncWrite + Unpin>(
-    mut to: W,
-    mut frames: mpsc::UnboundedReceiver<Vec<u8>>,
-) -> std::io::Result<()> {
-    while let Some(frame) = frames.recv().await {
-        to.write_all(&frame).await?;
-    }
-    Ok(())
+/// Hands the writer back when the frame is sent.
+async fn send<W: AsyncWrite + Unpin>(mut to: W, frame: Vec<u8>) -> (W, std::io::Result<()>) {
+    let outcome = to.write_all(&frame).await;
+    (to, outcome)
 }
 
 impl Talk {
@@ -174,22 +179,27 @@ mod tests {
 
     /// Talks to a worker that says `lies`, whatever it is asked.
     async fn hear(lies: Vec<u8>) -> (End, Talk) {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let liar = tokio::spawn(lie(theirs, lies));
+        let outcome = hear_on(ours, 1000).await;
+        liar.abort();
+        outcome
+    }
+
+    async fn hear_on(ours: DuplexStream, output_bytes: u64) -> (End, Talk) {
         let plan = ExecPlan {
             subject: Subject::Candidate { name: CapabilityName::new("probe").unwrap(), digest: String::new() },
             runtime: Runtime::Typescript,
             code: "export default () => 1".to_owned(),
             args: Value::Null,
             grants: Grants::default(),
-            limits: Limits { timeout_ms: 300, memory_mb: 16, output_bytes: 1000 },
+            limits: Limits { timeout_ms: 300, memory_mb: 16, output_bytes },
             fixed: None,
         };
         let checked = check(&plan.code, plan.runtime).unwrap();
-        let (ours, theirs) = tokio::io::duplex(1 << 16);
-        let liar = tokio::spawn(lie(theirs, lies));
         let broker = Broker::default();
         let mut talk = Talk::default();
         let end = converse(ours, &mut talk, &plan, &checked, &broker.desk(&plan), &CancellationToken::new()).await;
-        liar.abort();
         (end, talk)
     }
 
@@ -215,6 +225,7 @@ mod tests {
             frame::encode(Kind::Reply, b"{}").unwrap(),
             frame::encode(Kind::Call, b"\x01").unwrap(),
             frame::encode(Kind::Call, b"\x01\0\0\0\xff\xff\xff\xff").unwrap(),
+            frame::encode(Kind::Call, &frame::pack(1, &"x".repeat(frame::MOST_HEAD + 1), &[])).unwrap(),
             frame::encode(Kind::Result, b"{not json").unwrap(),
             [frame::encode(Kind::Result, b"1").unwrap(), frame::encode(Kind::Result, b"2").unwrap()].concat(),
             frame::encode(Kind::Done, b"{}").unwrap(),
@@ -234,6 +245,29 @@ mod tests {
         for silent in [Vec::new(), b"\x10\x00\x00\x00\x03half".to_vec()] {
             let (end, _) = hear(silent).await;
             assert!(matches!(end, End::Stopped(ExitClass::Timeout)), "{end:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_are_not_read_while_their_replies_are_not_taken() {
+        for head in [
+            format!(r#"{{"op":"secret","name":"{}"}}"#, "x".repeat(150)),
+            format!(r#"{{"op":"read","path":"{}"}}"#, "x".repeat(60_000)),
+        ] {
+            let call = frame::encode(Kind::Call, &frame::pack(1, &head, &[])).unwrap();
+            let (ours, mut theirs) = tokio::io::duplex(1 << 16);
+            let sent = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+            let count = std::sync::Arc::clone(&sent);
+            let flood = tokio::spawn(async move {
+                while theirs.write_all(&call).await.is_ok() {
+                    count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                }
+            });
+            let (end, _) = hear_on(ours, 1 << 20).await;
+            flood.abort();
+            assert!(matches!(end, End::Stopped(ExitClass::Timeout)), "{end:?}");
+            let sent = sent.load(std::sync::atomic::Ordering::Relaxed);
+            assert!((10..1000).contains(&sent), "{sent} requests were read");
         }
     }
 

@@ -11,6 +11,9 @@ use crate::isolate::Missing;
 /// Room for headers and messages beside the output itself.
 const SLACK: usize = 64 << 10;
 
+/// The longest head of a request, bytes; content belongs into the body.
+pub(crate) const MOST_HEAD: usize = 64 << 10;
+
 /// The largest frame a worker may send for this limit of output, bytes.
 pub(crate) fn most(output_bytes: u64) -> usize {
     usize::try_from(output_bytes).unwrap_or(usize::MAX).saturating_add(SLACK)
@@ -97,6 +100,15 @@ pub(crate) fn pack(id: u32, head: &str, body: &[u8]) -> Vec<u8> {
     out.extend_from_slice(head.as_bytes());
     out.extend_from_slice(body);
     out
+}
+
+/// From a worker, which is not trusted.
+pub(crate) fn unpack_request(payload: Vec<u8>) -> io::Result<Packet> {
+    let packet = unpack(payload)?;
+    if packet.head.len() > MOST_HEAD {
+        return Err(broken(format!("a request with a head of {} bytes", packet.head.len())));
+    }
+    Ok(packet)
 }
 
 pub(crate) fn unpack(mut payload: Vec<u8>) -> io::Result<Packet> {

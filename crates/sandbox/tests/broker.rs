@@ -77,6 +77,9 @@ async fn server() -> u16 {
                     let answer = match path {
                         "/json" => reply(200, "content-type: application/json\r\n", "{\"ok\":\"水\"}"),
                         "/echo" => reply(200, "x-one: 1\r\n", &text),
+                        _ if path.starts_with("/to/") => {
+                            reply(307, &format!("location: http://127.0.0.1:{}/echo\r\n", &path[4..]), "")
+                        }
                         "/missing" => reply(404, "", "no"),
                         "/there" => reply(302, "location: /json\r\n", ""),
                         "/away" => reply(302, "location: http://127.0.0.1:9/\r\n", ""),
@@ -162,6 +165,27 @@ async fn what_is_not_granted_is_not_fetched_not_even_by_a_redirect() {
     let done =
         run(&executor, "return (await fetch('http://localhost.example.invalid/')).status", network(&["*"])).await;
     assert!(message(&done).contains("fetch failed"), "{}", message(&done));
+}
+
+#[tokio::test]
+async fn keys_in_headers_do_not_follow_a_redirect_to_another_host() {
+    let (first, second) = (server().await, server().await);
+    let executor = executor(None, &[]);
+    let hosts = [format!("127.0.0.1:{first}"), format!("127.0.0.1:{second}")];
+    for (to, follows) in [(second, false), (first, true)] {
+        let body = format!(
+            "const headers = {{ 'X-Api-Key': 'k1', Authorization: 'k2', Cookie: 'k3', Accept: 'text/plain', 'Accept-Language': 'zh', 'User-Agent': 'mine', 'Content-Type': 'text/x' }}; return await (await fetch('http://{}/to/{to}', {{ headers }})).text();",
+            hosts[0]
+        );
+        let done = run(&executor, &body, network(&[&hosts[0], &hosts[1]])).await;
+        let seen = done.result.as_ref().and_then(Value::as_str).unwrap_or_default().to_lowercase();
+        for header in ["accept: text/plain", "accept-language: zh", "user-agent: mine", "content-type: text/x"] {
+            assert!(seen.contains(header), "{header}: {seen} {}", message(&done));
+        }
+        for key in ["k1", "k2", "k3"] {
+            assert_eq!(seen.contains(key), follows, "{key}: {seen}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -261,6 +285,64 @@ async fn no_path_leads_out_of_what_is_granted() {
         assert_eq!(done.exit, ExitClass::Threw, "{body} {grants:?}: {:?}", done.result);
     }
     assert!(!root.join("data/new").exists() && !root.join("private/new").exists());
+}
+
+#[tokio::test]
+async fn what_is_run_later_is_not_written_and_nothing_written_can_be_run() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path().join(".jarvis/work");
+    std::fs::create_dir_all(root.join(".git/hooks")).unwrap();
+    std::fs::write(root.join("tool.sh"), "#!/bin/sh").unwrap();
+    std::fs::set_permissions(root.join("tool.sh"), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(root.join("own"), "x").unwrap();
+    std::fs::set_permissions(root.join("own"), PermissionsExt::from_mode(0o600)).unwrap();
+    let executor = executor(Some(&root), &[]);
+    for path in [".git/hooks/pre-commit", ".GIT/config", "sub/.git", ".jarvis/x", "tool.sh"] {
+        let done = run(&executor, &format!("await ctx.write('{path}', 'x')"), files(&[], &[".", ".git"])).await;
+        assert_eq!(done.error.as_ref().map(|e| e.name.as_str()), Some("PermissionError"), "{path}: {}", message(&done));
+    }
+    let absolute = root.join(".git");
+    let body = format!("await ctx.write({:?}, 'x')", absolute.join("config").to_str().unwrap());
+    let done = run(&executor, &body, files(&[], &[absolute.to_str().unwrap()])).await;
+    assert!(message(&done).contains("no capability may reach"), "{}", message(&done));
+    assert_eq!(std::fs::read_to_string(root.join("tool.sh")).unwrap(), "#!/bin/sh");
+    let body = "await ctx.write('new', 'x'); await ctx.write('own', 'y'); return 1";
+    assert_eq!(run(&executor, body, files(&[], &["."])).await.exit, ExitClass::Ok);
+    let mode = |name: &str| std::fs::metadata(root.join(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode("new") & 0o133, mode("own")), (0, 0o600));
+}
+
+#[tokio::test]
+async fn one_run_cannot_fill_the_disk() {
+    let home = tempfile::tempdir().unwrap();
+    let executor = executor(Some(home.path()), &[]);
+    let code = "export default async (args, ctx) => { const part = new Uint8Array(1 << 20); let n = 0; try { for (; n < 100; n++) await ctx.write('x', part); } catch (e) { return [n, e.name, e.message]; } }";
+    let mut plan = plan(code, json!({}));
+    plan.grants = files(&[], &["x"]);
+    plan.limits.timeout_ms = 60_000;
+    let done = executor.run(permit(plan), &CancellationToken::new()).await.unwrap();
+    let told = "one run may write 64 MiB to files in total";
+    assert_eq!(done.result, Some(json!([64, "RangeError", told])), "{}", message(&done));
+}
+
+#[tokio::test]
+async fn many_requests_at_once_are_all_answered_while_the_code_prints() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("x"), vec![b'x'; 300_000]).unwrap();
+    let executor = executor(Some(home.path()), &[]);
+    let body = "const all = Array.from({ length: 400 }, () => ctx.read('x', { bytes: true }).then(b => b.length)); console.log('y'.repeat(900000)); return (await Promise.all(all)).reduce((a, b) => a + b);";
+    let done = run(&executor, body, files(&["x"], &[])).await;
+    assert_eq!(done.result, Some(json!(120_000_000)), "{}", message(&done));
+}
+
+#[tokio::test]
+async fn a_request_by_a_very_long_name_is_refused_in_a_short_message() {
+    let executor = executor(None, &[]);
+    let done = run(&executor, "await ctx.read('水'.repeat(10000))", Grants::default()).await;
+    assert!(message(&done).contains("水…") && message(&done).chars().count() < 400, "{}", message(&done));
+    let done = run(&executor, "await ctx.read('x'.repeat(100000))", Grants::default()).await;
+    assert!(message(&done).contains("more than 65536 bytes"), "{}", message(&done));
 }
 
 #[tokio::test]

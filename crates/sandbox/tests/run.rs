@@ -127,6 +127,9 @@ async fn values_without_a_form_as_data_are_named() {
         ("/x/", "regular expression"),
         ("new WeakMap()", "weak"),
         ("new Map([[{}, 1]])", "keys"),
+        ("new Map([[1, 'a'], ['1', 'b']])", "two keys that are both \"1\""),
+        ("({ x: new Map([['\\ud800', 1], ['\\ud801', 2]]) })", "the result.x has two keys"),
+        ("({ '\\ud800': 1, '\\udfff': 2 })", "two keys that are both"),
         ("(() => { let a = []; for (let i = 0; i < 200; i++) a = [a]; return a })()", "levels deep"),
     ] {
         let done = value(&sandbox, code).await;

@@ -118,6 +118,7 @@ pub(crate) fn read(text: &str, request: &str, known: &[Known]) -> Result<Choice,
     if inputs.is_empty() && values::holds_value(request) {
         return Err("the request holds values, but none became an input".to_owned());
     }
+    let inputs = values::without_invented(inputs, request);
     Ok(Choice::Build(Plan { name, about: about.to_owned(), inputs }))
 }
 

@@ -10,7 +10,7 @@ use decide::{Choice, Known};
 use jarvis_dispatch::{Approver, CallError};
 use jarvis_forge::{
     Forge, ForgeError,
-    grow::{Grower, Plan},
+    grow::{Grower, Grown, Plan},
 };
 use jarvis_model::{Constraint, Delta, ModelError, ModelHandle};
 use jarvis_protocol::{
@@ -42,7 +42,9 @@ impl From<ModelError> for Stop {
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "the parts of one turn")]
 pub(crate) async fn run(
+    now: String,
     model: &ModelHandle,
     forge: &Forge,
     conversation: &mut Vec<Message>,
@@ -52,7 +54,7 @@ pub(crate) async fn run(
     cancel: &CancellationToken,
 ) -> Ended {
     let request = conversation.last().map(|m| m.text.clone()).unwrap_or_default();
-    let mut flow = Flow { model, forge, turn, emit, approver, cancel };
+    let mut flow = Flow { now, model, forge, turn, emit, approver, cancel };
     match flow.answer(&request, conversation).await {
         Ok(answer) => {
             conversation.push(Message::assistant(&answer));
@@ -65,6 +67,8 @@ pub(crate) async fn run(
 }
 
 struct Flow<'a> {
+    /// Date and time for a person, with the zone.
+    now: String,
     model: &'a ModelHandle,
     forge: &'a Forge,
     turn: &'a mut Turn,
@@ -94,7 +98,16 @@ impl Flow<'_> {
                     }
                 }
             },
-            Choice::Build(plan) => self.build(request, plan).await,
+            Choice::Build(plan) => match self.build(request, plan).await {
+                Err(Stop::Failed(error)) if error.kind == ErrorKind::Forge && !values::holds_digit(request) => {
+                    // Often it was no task for a tool at all, such as a translation.
+                    (self.emit)(Event::Notice {
+                        message: format!("no tool for this passed ({}); answered in words", error.message),
+                    });
+                    self.chat(request, conversation).await
+                }
+                other => other,
+            },
         }
     }
 
@@ -183,11 +196,10 @@ impl Flow<'_> {
 
     async fn chat(&mut self, request: &str, conversation: &[Message]) -> Result<String, Stop> {
         let budget = self.model.traits().context_tokens.saturating_sub(CHAT_TOKENS as usize + 200);
-        let mut messages = vec![Message::system(prompt::chat(request))];
+        let mut messages = vec![Message::system(prompt::chat(request, &self.now))];
         messages.extend(history::window(conversation, budget));
         let mut ask = self.model.request(messages);
         ask.max_tokens = CHAT_TOKENS;
-        ask.stable_prefix = 1;
         Ok(self.send(&ask, true).await?.trim().to_owned())
     }
 
@@ -244,9 +256,15 @@ impl Flow<'_> {
             self.turn.rounds += 1;
         }
         let name = match grown {
-            Ok(grown) => {
-                self.turn.mark_built(grown.accepted.name.as_str());
-                grown.accepted.name
+            Ok(Grown::Kept(accepted)) => {
+                self.turn.mark_built(accepted.name.as_str());
+                accepted.name
+            }
+            Ok(Grown::OnlyRan { result, reason }) => {
+                (self.emit)(Event::Notice {
+                    message: format!("the tool was not kept: {reason}; --approve auto keeps it"),
+                });
+                return Ok(self.say(&result));
             }
             // The spec came out as something that exists: then that is what is used.
             Err(ForgeError::Duplicate { name, .. }) => name,

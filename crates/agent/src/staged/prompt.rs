@@ -17,7 +17,7 @@ An input line is `name = value`; every value is copied exactly from the request:
 NAME and SENTENCE are general and name no value of the request.";
 
 /// `(tools, request, decision)`.
-const SHOTS: [(&str, &str, &str); 16] = [
+const SHOTS: [(&str, &str, &str); 19] = [
     ("none", "What is 25 factorial?", "build factorial: Compute the factorial of n exactly\nn = 25"),
     ("none", "hello!", "chat"),
     (
@@ -57,6 +57,13 @@ const SHOTS: [(&str, &str, &str); 16] = [
         "use miles_to_km\nmiles = 3.5",
     ),
     ("none", "Write 58 in words", "build number_to_words: Write a whole number in English words\nn = 58"),
+    ("none", "How do you say good morning in Spanish?", "chat"),
+    ("none", "Explain photosynthesis in one sentence.", "chat"),
+    (
+        "- average(numbers: number[]): Compute the average of a list of numbers",
+        "What is the largest of 4, 8 and 15?",
+        "build largest: Find the largest of a list of numbers\nnumbers = [4, 8, 15]",
+    ),
     (
         "none",
         "What is the average of 4, 8 and 15?",
@@ -72,9 +79,9 @@ const CHAT_ZH: &str = "你是 jarvis，一个在这台电脑上运行、会自�
 你会写一个小工具，在沙箱里验证，然后保留下来。用中文回答，简短、诚实。你不能访问互联网。";
 
 /// A small model answers in the language of its instructions, so they follow the person's.
-pub(crate) fn chat(request: &str) -> &'static str {
+pub(crate) fn chat(request: &str, now: &str) -> String {
     let han = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
-    if request.chars().any(han) { CHAT_ZH } else { CHAT }
+    if request.chars().any(han) { format!("{CHAT_ZH}现在是 {now}。") } else { format!("{CHAT} It is now {now}.") }
 }
 
 fn task(tools: &str, request: &str) -> String {

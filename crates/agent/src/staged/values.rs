@@ -20,6 +20,60 @@ pub(crate) fn holds_value(request: &str) -> bool {
         || request.split_once([':', '：']).is_some_and(|(_, rest)| rest.trim().chars().count() > 1)
 }
 
+pub(crate) fn holds_digit(request: &str) -> bool {
+    request.chars().any(char::is_numeric)
+}
+
+/// Words that name a number, so that a value may rightly be written in digits that the request does not have.
+const NUMBER_WORDS: [&str; 44] = [
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "twenty",
+    "thirty", "forty", "fifty", "sixty", "hundred", "thousand", "million", "dozen", "half", "double", "twice", "first",
+    "second", "third", "fourth", "fifth", "last", "一", "二", "两", "三", "四", "五", "六", "七", "八", "九", "十",
+    "百", "千", "万",
+];
+
+/// Leaves out inputs whose digits stand nowhere in the request: a small model likes to add the answer, or a date of
+/// its own. Where nothing would be left of a request that does hold digits, all stay, since then they were reworded.
+pub(crate) fn without_invented(inputs: Map<String, Value>, request: &str) -> Map<String, Value> {
+    let lower = request.to_lowercase();
+    let worded = NUMBER_WORDS.iter().any(|word| {
+        if word.is_ascii() {
+            lower.split(|c: char| !c.is_alphanumeric()).any(|w| w == *word)
+        } else {
+            lower.contains(word)
+        }
+    });
+    if worded {
+        return inputs;
+    }
+    let runs: Vec<String> = digit_runs(request);
+    let kept: Map<String, Value> =
+        inputs.iter().filter(|(_, value)| stands_in(value, &runs)).map(|(k, v)| (k.clone(), v.clone())).collect();
+    if kept.is_empty() && holds_digit(request) { inputs } else { kept }
+}
+
+/// Runs of digits without leading zeros and without separators of thousands.
+fn digit_runs(text: &str) -> Vec<String> {
+    let plain = |text: &str| -> Vec<String> {
+        text.split(|c: char| !c.is_ascii_digit())
+            .filter(|run| !run.is_empty())
+            .map(|run| run.trim_start_matches('0').to_owned())
+            .collect()
+    };
+    let mut runs = plain(text);
+    runs.extend(plain(&text.replace([',', '_', '\u{202f}', '\''], "")));
+    runs
+}
+
+fn stands_in(value: &Value, runs: &[String]) -> bool {
+    match value {
+        Value::Number(number) => digit_runs(&number.to_string()).iter().all(|run| run.is_empty() || runs.contains(run)),
+        Value::String(text) => digit_runs(text).iter().all(|run| run.is_empty() || runs.contains(run)),
+        Value::Array(items) => items.iter().all(|item| stands_in(item, runs)),
+        Value::Null | Value::Bool(_) | Value::Object(_) => true,
+    }
+}
+
 /// One value as written. A whole number of more digits than a 64-bit integer holds stays exact, as text.
 pub(crate) fn parse(text: &str) -> Result<Value, String> {
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -98,6 +152,20 @@ mod tests {
         assert_eq!(ground(json!("four"), request), json!("four"));
         assert_eq!(ground(json!(["one"]), request), json!(["One"]));
         assert_eq!(ground(json!("你好"), "把 你 好 倒过来"), json!("你 好"));
+    }
+
+    #[test]
+    fn values_that_the_model_made_up_are_left_out() {
+        let of = |inputs: Value, request: &str| {
+            Value::Object(without_invented(inputs.as_object().cloned().unwrap_or_default(), request))
+        };
+        let request = "greatest common divisor of 1071 and 462";
+        assert_eq!(of(json!({"a": 1071, "b": 462, "gcd": 13}), request), json!({"a": 1071, "b": 462}));
+        assert_eq!(of(json!({"today": "2023-12-25", "days": 7}), "How long until Christmas?"), json!({}));
+        assert_eq!(of(json!({"from": "2024-01-05"}), "2024年1月5日之后"), json!({"from": "2024-01-05"}));
+        assert_eq!(of(json!({"n": 1234567, "x": 98.6}), "1,234,567 and 98.6"), json!({"n": 1234567, "x": 98.6}));
+        assert_eq!(of(json!({"column": 2}), "add up the second column"), json!({"column": 2}));
+        assert_eq!(of(json!({"date": "2023-08-02"}), "8月2日"), json!({"date": "2023-08-02"}));
     }
 
     #[test]

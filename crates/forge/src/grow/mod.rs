@@ -22,13 +22,15 @@ pub const REPAIRS: usize = 3;
 const FIRST_SAMPLES: u8 = 2;
 const MORE_SAMPLES: u8 = 3;
 /// A function of this kind is short; a longer text is a model that has lost its way.
-const CODE_TOKENS: u32 = 700;
+const CODE_TOKENS: u32 = 500;
 
-/// What grew, and its result for the request.
+/// What came of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Grown {
-    pub accepted: Accepted,
-    pub result: Value,
+pub enum Grown {
+    /// Registered; it is run like any other capability.
+    Kept(Accepted),
+    /// Pure code that passed everything but was not kept, because nobody said yes. Its result stands all the same.
+    OnlyRan { result: Value, reason: String },
 }
 
 pub struct Grower<'a> {
@@ -88,9 +90,10 @@ impl Grower<'_> {
                 change: "written for a request".to_owned(),
             };
             match self.forge.submit(draft, self.emit, self.approver, self.cancel).await {
-                Ok(accepted) => {
-                    let result = accepted.verified.first_result.clone().unwrap_or_default();
-                    return Ok(Grown { accepted, result });
+                Ok(accepted) => return Ok(Grown::Kept(accepted)),
+                Err(ForgeError::NotApproved { reason, .. }) => {
+                    let result = chosen.results.first().cloned().flatten().unwrap_or_default();
+                    return Ok(Grown::OnlyRan { result, reason });
                 }
                 Err(ForgeError::Problems { problems, .. }) if attempt < REPAIRS => {
                     let problem = problems.join("; ");
@@ -123,7 +126,9 @@ impl Grower<'_> {
         attempt: usize,
     ) -> Result<Vec<Candidate>, ForgeError> {
         let mut tried: Vec<Candidate> = Vec::new();
-        for (round, samples) in [FIRST_SAMPLES, MORE_SAMPLES].into_iter().enumerate() {
+        // A repair is one batch: what fails again and again must not take minutes.
+        let rounds: &[u8] = if attempt == 0 { &[FIRST_SAMPLES, MORE_SAMPLES] } else { &[FIRST_SAMPLES] };
+        for (round, &samples) in rounds.iter().enumerate() {
             let seed = u32::try_from(attempt * 10 + round).unwrap_or(0);
             let reply = self.ask(conversation, opening, samples, seed).await?;
             let name = &plan.name;

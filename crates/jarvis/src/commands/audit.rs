@@ -23,6 +23,10 @@ pub enum Audit {
         subject: Option<String>,
     },
     /// Reads every byte and finds any that was changed, removed or added; exit code 1 if there is one.
+    ///
+    /// The chain of hashes has no key. Somebody who can write every file of the audit folder can write the whole chain
+    /// and its head anew, cut the end and write a head that fits, or delete the folder: that is not found. Keep a copy,
+    /// or the last hash, where they cannot write.
     #[command(after_help = "Example:\n  jarvis audit verify --json")]
     Verify,
 }

@@ -3,11 +3,10 @@
 use crate::cli::Common;
 use crate::error::{Failure, Outcome, unreadable, usage};
 use crate::home::Home;
-use crate::show::{Show, plain};
+use crate::show::{Show, grants, plain};
 use crate::{config, run, term};
 use clap::Subcommand;
 use jarvis_forge::{Draft, Forge};
-use jarvis_policy::describe;
 use jarvis_protocol::{Capability, CapabilityName, CreatedBy, ErrorBody, ErrorKind, Status};
 use jarvis_registry::{FITS, Hit, Registry};
 use serde_json::{Value, json};
@@ -98,7 +97,7 @@ fn list(registry: &Registry, json: bool) -> Outcome {
         return term::json(&json!({"capabilities": listing.capabilities, "damaged": damaged}));
     }
     for entry in &listing.damaged {
-        term::note(format!("damaged: {}: {}", entry.entry, entry.problem));
+        term::note(format!("damaged: {}: {}", term::flat(&entry.entry), entry.problem));
     }
     if listing.capabilities.is_empty() {
         term::note("nothing is registered yet; ask something that needs computing");
@@ -161,20 +160,28 @@ fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome
     }
     let style = term::stdout_style();
     let mut out = vec![
-        format!("{}  {}  {}", style.bold(&capability.signature()), capability.version, status(capability.status)),
-        capability.capability.clone(),
+        format!(
+            "{}  {}  {}",
+            style.bold(&term::flat(&capability.signature())),
+            capability.version,
+            status(capability.status)
+        ),
+        term::flat(&capability.capability),
     ];
+    // Flat, so that no field can pass for another one.
     let mut add = |label: &str, text: String| {
         if !text.is_empty() {
-            out.push(format!("{label:<12}{text}"));
+            out.push(format!("{label:<12}{}", term::flat(&text)));
         }
     };
     add("fits", capability.triggers.join("; "));
     add("not for", capability.suppression.join("; "));
-    add(
-        "grants",
-        if capability.grants.is_empty() { "none: pure computation".to_owned() } else { describe(&capability.grants) },
-    );
+    if capability.grants.is_empty() {
+        add("grants", "none: pure computation".to_owned());
+    }
+    for grant in grants(&capability.grants) {
+        add("grants", grant);
+    }
     add("made", [made_by(&capability), capability.created.clone()].join(", "));
     add("runs", format!("{} ({} failed), {:.1} ms on average", stats.runs, stats.failures, stats.mean_ms));
     for example in &capability.examples {

@@ -113,7 +113,7 @@ impl Conversation<'_> {
             }
             "/tools" => {
                 for capability in run::registry(&self.home)?.list()?.capabilities {
-                    term::note(format!("{} — {}", capability.signature(), capability.capability));
+                    term::note(term::flat(&format!("{} — {}", capability.signature(), capability.capability)));
                 }
             }
             "/model" if rest.trim().is_empty() => term::note(self.session.model().id()),

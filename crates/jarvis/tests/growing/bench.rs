@@ -50,6 +50,7 @@ impl Bench {
             executor,
             policy,
             actor: "test".to_owned(),
+            workspace: self.home.path().to_owned(),
         })))
     }
 
@@ -62,6 +63,7 @@ impl Bench {
             mode: Mode::Auto,
             limits,
             price: None,
+            zone: jiff::tz::TimeZone::UTC,
         });
         (session, model)
     }

@@ -108,6 +108,15 @@ async fn undeclared_network_is_refused_and_declared_network_needs_a_person() {
     assert!(bench.registry().list().unwrap().capabilities.is_empty());
 }
 
+/// Drafts that are no duplicates of each other.
+pub fn distinct_draft(name: &str, index: usize) -> Draft {
+    let mut draft = draft(name);
+    draft.capability.parameters = number_param(&format!("n{index}"));
+    draft.capability.examples = vec![serde_json::from_value(json!({"args": {format!("n{index}"): 10}})).unwrap()];
+    draft.code = format!("export default function run({{ n{index} }}) {{ return n{index} * 1{index}; }}");
+    draft
+}
+
 #[tokio::test]
 async fn a_burst_of_registrations_stops_automatic_approval() {
     let bench = Bench::new();
@@ -115,10 +124,7 @@ async fn a_burst_of_registrations_stops_automatic_approval() {
     let names = ["alpha_one", "beta_two", "gamma_three", "delta_four", "epsilon_five", "zeta_six"];
     let mut asked = Vec::new();
     for (index, name) in names.into_iter().enumerate() {
-        let mut draft = draft(name);
-        draft.capability.parameters = number_param(&format!("n{index}"));
-        draft.capability.examples = vec![serde_json::from_value(json!({"args": {format!("n{index}"): 10}})).unwrap()];
-        draft.code = format!("export default function run({{ n{index} }}) {{ return n{index} * 1{index}; }}");
+        let draft = distinct_draft(name, index);
         let mut approver = Recorder { asked: &mut asked, say: true };
         forge.submit(draft, &mut |_| {}, &mut approver, &CancellationToken::new()).await.unwrap();
         assert_eq!(asked.len(), usize::from(index >= 5), "after {name}");
@@ -194,4 +200,69 @@ async fn an_empty_question_is_refused_and_a_huge_one_is_bounded() {
         assert!(matches!(turned.events.last(), Some(Event::TurnFailed { .. })));
         assert!(turned.model.asked().is_empty());
     }
+}
+
+fn reading(code: &str) -> Draft {
+    let mut draft = draft("read_notes");
+    draft.code = format!("export default async function run({{ n }}, ctx) {{ {code} }}");
+    draft.capability.grants.read = vec!["data".to_owned()];
+    draft.capability.examples = vec![serde_json::from_value(json!({"args": {"n": 1}})).unwrap()];
+    draft
+}
+
+#[tokio::test]
+async fn new_code_with_the_grants_of_the_old_is_asked_about_again() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.home.path().join("data")).unwrap();
+    let forge = bench.forge(Policy::closed());
+    let mut asked = Vec::new();
+    let first = reading("await ctx.read('data/a.txt').catch(() => ''); return n;");
+    let mut yes = Recorder { asked: &mut asked, say: true };
+    forge.submit(first, &mut |_| {}, &mut yes, &CancellationToken::new()).await.unwrap();
+    let second = reading("await ctx.read('data/b.txt').catch(() => ''); return n;");
+    let mut no = Recorder { asked: &mut asked, say: false };
+    let refused = forge.submit(second, &mut |_| {}, &mut no, &CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(refused, ForgeError::NotApproved { .. }), "{refused:?}");
+    // Bound to the folder it was asked in, not to wherever it runs next.
+    assert_eq!(asked[1].grants.read, [bench.home.path().join("data").display().to_string()]);
+}
+
+#[tokio::test]
+async fn what_a_person_switched_off_stays_off_without_their_word() {
+    let bench = Bench::new();
+    let forge = registered(&bench).await;
+    let name = jarvis_protocol::CapabilityName::new("fibonacci").unwrap();
+    bench.registry().set_status(&name, jarvis_protocol::Status::Disabled).unwrap();
+    let mut again = draft("fibonacci");
+    again.code = FIBONACCI.replace("let [a, b]", "let [ a, b ]");
+    let refused = forge.submit(again, &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap_err();
+    assert!(refused.to_string().contains("disabled"), "{refused}");
+    assert_eq!(bench.registry().get(&name).unwrap().unwrap().status, jarvis_protocol::Status::Disabled);
+}
+
+#[tokio::test]
+async fn a_new_version_cannot_redefine_a_recorded_answer() {
+    let bench = Bench::new();
+    let forge = registered(&bench).await;
+    let mut other = draft("fibonacci");
+    other.code = "export default function run({ n }: { n: number }) { return n + 1; }".to_owned();
+    other.capability.examples = vec![serde_json::from_value(json!({"args": {"n": 10}, "returns": 11})).unwrap()];
+    let error = forge.submit(other, &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap_err();
+    assert!(error.to_string().contains("expected 55"), "{error}");
+}
+
+#[tokio::test]
+async fn grants_that_would_deceive_a_reader_are_refused() {
+    let bench = Bench::new();
+    let forge = bench.forge(Policy { approval: Approval::Auto, ..Policy::closed() });
+    for (network, read) in
+        [("*", "x"), ("a b", "x"), ("api.example.com", "x\u{1b}[2K"), ("api.example.com", "\u{202e}x")]
+    {
+        let mut bad = draft("spoof");
+        bad.capability.grants.network = vec![network.to_owned()];
+        bad.capability.grants.read = vec![read.to_owned()];
+        let error = forge.submit(bad, &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap_err();
+        assert!(error.to_string().contains("grants."), "{error}");
+    }
+    assert!(bench.registry().list().unwrap().capabilities.is_empty());
 }

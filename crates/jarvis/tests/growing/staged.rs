@@ -2,7 +2,7 @@
 
 use crate::bench::Bench;
 use jarvis_agent::TurnEnd;
-use jarvis_protocol::{ForgeStep, StopReason};
+use jarvis_protocol::{Event, ForgeStep, StopReason};
 use jarvis_testkit::text;
 use tokio_util::sync::CancellationToken;
 
@@ -101,7 +101,7 @@ async fn forge_gives_up_after_its_repairs_and_leaves_nothing() {
     let broken = CODE.replace("text.split", "txt.split");
     let mut replies = vec![text(BUILD)];
     replies.extend((0..8).map(|_| with_alternative(&broken, &broken)));
-    let turned = bench.turn(false, "How often does the letter s occur in mississippi?", replies).await;
+    let turned = bench.turn(false, "How often does s occur in the 11 letters of mississippi?", replies).await;
     let TurnEnd::Failed(error) = &turned.end else { panic!("{:?}", turned.end) };
     assert!(error.message.contains("ReferenceError"), "{error:?}");
     assert_eq!(turned.steps().iter().filter(|s| **s == ForgeStep::Repair).count(), 3);
@@ -167,4 +167,35 @@ async fn a_plan_for_what_is_registered_already_leads_to_reuse() {
     let second = bench.turn(false, "How often does the letter a occur in banana?", vec![text(again)]).await;
     assert_eq!(second.answer(), "3");
     assert_eq!(second.built_and_used(), (vec![], vec!["count_letter".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_task_for_which_no_tool_passes_and_that_holds_no_number_is_answered_in_words() {
+    let bench = Bench::new();
+    let broken = CODE.replace("text.split", "txt.split");
+    let mut replies = vec![text(BUILD)];
+    replies.extend((0..4).map(|_| with_alternative(&broken, &broken)));
+    replies.push(text("bonjour"));
+    let turned = bench.turn(false, "Say good morning in French", replies).await;
+    assert_eq!(turned.answer(), "bonjour");
+    let told =
+        turned.events.iter().any(|e| matches!(e, Event::Notice { message } if message.contains("answered in words")));
+    assert!(told, "{:?}", turned.events);
+    assert!(bench.registry().list().unwrap().capabilities.is_empty());
+}
+
+#[tokio::test]
+async fn a_sixth_tool_within_ten_minutes_is_not_kept_unasked_but_its_answer_is_given() {
+    let bench = Bench::new();
+    let forge = bench.forge(jarvis_policy::Policy::closed());
+    for (index, name) in ["alpha", "beta", "gamma", "delta", "epsilon"].into_iter().enumerate() {
+        let draft = crate::refusals::distinct_draft(name, index);
+        forge.submit(draft, &mut |_| {}, &mut jarvis_dispatch::DenyAll, &CancellationToken::new()).await.unwrap();
+    }
+    let replies = vec![text(BUILD), with_alternative(CODE, CODE)];
+    let turned = bench.turn(false, "How often does the letter s occur in mississippi?", replies).await;
+    assert_eq!(turned.answer(), "4");
+    assert_eq!(turned.built_and_used(), (vec![], vec![]));
+    let told = turned.events.iter().any(|e| matches!(e, Event::Notice { message } if message.contains("not kept")));
+    assert!(told, "{:?}", turned.events);
 }

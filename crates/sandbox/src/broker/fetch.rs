@@ -1,8 +1,10 @@
 //! `fetch` for a worker: grants and addresses are checked at every hop, names resolved once, sizes capped.
 
-use super::{Answer, Refusal, addresses, hosts};
+use super::{Answer, Refusal, addresses, hosts, short};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue, LOCATION, PROXY_AUTHORIZATION};
+use reqwest::header::{
+    ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+};
 use reqwest::{Client, Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
@@ -12,6 +14,9 @@ use std::time::Duration;
 use url::Url;
 
 const REDIRECTS: usize = 5;
+/// What another host than the one that was asked may see: any other header may hold a key.
+const FOLLOW: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTENT_TYPE];
+
 const CONNECT: Duration = Duration::from_secs(15);
 
 /// These belong to the connection, not to whoever asks.
@@ -93,7 +98,7 @@ pub(super) async fn fetch(client: &Client, grants: &[String], wanted: Wanted, bo
         };
         let Some(next) = next else { return answer(response, hop > 0, most).await };
         if wanted.redirect == "error" {
-            return Err(Refusal::wrong(format!("fetch: {url} redirects, and redirect is \"error\"")));
+            return Err(Refusal::wrong(format!("fetch: {} redirects, and redirect is \"error\"", short(url.as_str()))));
         }
         let next = next?;
         let to_get = response.status() == StatusCode::SEE_OTHER && method != Method::HEAD
@@ -101,12 +106,14 @@ pub(super) async fn fetch(client: &Client, grants: &[String], wanted: Wanted, bo
         if to_get {
             method = Method::GET;
             body = None;
-            headers.remove(reqwest::header::CONTENT_TYPE);
+            headers.remove(CONTENT_TYPE);
         }
         if next.origin() != url.origin() {
-            for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
-                headers.remove(name);
-            }
+            headers = headers
+                .iter()
+                .filter(|(name, _)| FOLLOW.contains(name))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
         }
         url = next;
     }

@@ -1,6 +1,6 @@
 //! Files for a worker, opened beneath what is granted: neither `..` nor a link leads out.
 
-use super::{Access, Answer, Refusal, granted};
+use super::{Access, Answer, Refusal, granted, short};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use serde_json::json;
 use std::ffi::OsStr;
@@ -22,6 +22,7 @@ struct Place {
 
 pub(super) fn read(access: &Access, grants: &[String], path: &str, most: usize) -> Answer {
     let place = find(access, grants, path, "read")?;
+    let path = &place.shown;
     let file =
         open(&place.root, &place.below, OFlags::RDONLY | OFlags::NONBLOCK).map_err(|e| failed(&place.shown, e))?;
     let file = File::from(file);
@@ -41,12 +42,19 @@ pub(super) fn read(access: &Access, grants: &[String], path: &str, most: usize) 
 /// Replaces the file as a whole, so that nobody sees half of it. Missing directories are made.
 pub(super) fn write(access: &Access, grants: &[String], path: &str, bytes: &[u8]) -> Answer {
     let place = find(access, grants, path, "write")?;
+    let path = &place.shown;
     let Some(name) = place.below.file_name() else { return Err(Refusal::failed(format!("{path} is a directory"))) };
     let parent = place.below.parent().unwrap_or(Path::new(""));
     let directory = make_directories(&place.root, parent).map_err(|e| failed(&place.shown, e))?;
     let about = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
     let mode = match about {
-        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => Mode::from_raw_mode(stat.st_mode),
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
+            let mode = Mode::from_raw_mode(stat.st_mode);
+            if mode.intersects(Mode::XUSR | Mode::XGRP | Mode::XOTH) {
+                return Err(Refusal::denied(format!("{path} is a program, which no capability may change")));
+            }
+            mode
+        }
         Ok(_) => return Err(Refusal::failed(format!("{path} is there and is not a file"))),
         Err(_) => Mode::from_raw_mode(0o644),
     };
@@ -57,6 +65,7 @@ pub(super) fn write(access: &Access, grants: &[String], path: &str, bytes: &[u8]
 
 pub(super) fn list(access: &Access, grants: &[String], path: &str) -> Answer {
     let place = find(access, grants, path, "read")?;
+    let path = &place.shown;
     let directory =
         open(&place.root, &place.below, OFlags::RDONLY | OFlags::DIRECTORY).map_err(|e| failed(&place.shown, e))?;
     let entries = rustix::fs::Dir::read_from(&directory).map_err(|e| failed(&place.shown, e))?;
@@ -87,11 +96,13 @@ pub(super) fn list(access: &Access, grants: &[String], path: &str) -> Answer {
 /// The granted root that the path lies in.
 fn find(access: &Access, grants: &[String], path: &str, kind: &str) -> Result<Place, Refusal> {
     let not_granted = || {
-        Refusal::denied(format!("to {kind} {path} is not granted ({}); declare it in grants.{kind}", granted(grants)))
+        let (path, granted) = (short(path), granted(grants));
+        Refusal::denied(format!("to {kind} {path} is not granted ({granted}); declare it in grants.{kind}"))
     };
     let workspace = access.workspace.as_deref();
     let full = absolute(workspace, path).ok_or_else(not_granted)?;
-    if denied(access, &full) {
+    let reachable = |place: &Path| !denied(access, place) && (kind != "write" || !kept(workspace, place));
+    if !reachable(&full) {
         return Err(beyond(path));
     }
     for grant in grants {
@@ -111,16 +122,27 @@ fn find(access: &Access, grants: &[String], path: &str, kind: &str) -> Result<Pl
         let opened =
             rustix::fs::open(&root, flags, Mode::empty()).map_err(|e| failed(&root.display().to_string(), e))?;
         let real = real_path(&opened).map_err(|e| Refusal::failed(format!("{}: {e}", root.display())))?.join(&below);
-        if denied(access, &real) {
+        if !reachable(&real) {
             return Err(beyond(path));
         }
-        return Ok(Place { root: opened, below, shown: path.to_owned() });
+        return Ok(Place { root: opened, below, shown: short(path).into_owned() });
     }
     Err(not_granted())
 }
 
 fn beyond(path: &str) -> Refusal {
+    let path = short(path);
     Refusal::denied(format!("{path} is not granted: it lies where no capability may reach"))
+}
+
+/// Whether it belongs to git or to jarvis: what is written there may be run later. The workspace may lie anywhere.
+fn kept(workspace: Option<&Path>, path: &Path) -> bool {
+    let real = workspace.and_then(|workspace| workspace.canonicalize().ok());
+    let below = [workspace, real.as_deref()].into_iter().flatten().find_map(|root| path.strip_prefix(root).ok());
+    below.unwrap_or(path).components().any(|part| {
+        let name = part.as_os_str();
+        name.eq_ignore_ascii_case(".git") || name.eq_ignore_ascii_case(".jarvis")
+    })
 }
 
 fn denied(access: &Access, path: &Path) -> bool {
@@ -183,7 +205,7 @@ fn replace(directory: &OwnedFd, name: &OsStr, bytes: &[u8], mode: Mode) -> std::
         directory.as_fd(),
         temporary.as_str(),
         flags,
-        mode & Mode::from_raw_mode(0o777),
+        mode & Mode::from_raw_mode(0o666),
     )?);
     let written = file
         .write_all(bytes)

@@ -16,8 +16,13 @@ pub(super) fn check(grants: &[String], method: &str, url: &Url) -> Result<(), Re
     let mut covering = patterns.iter().filter(|pattern| pattern.covers(method, url, &host)).peekable();
     if covering.peek().is_none() {
         let port = url.port().map_or(String::new(), |port| format!(":{port}"));
+        let why = if ambiguous(url.path()) && patterns.iter().any(|pattern| !pattern.path.is_empty()) {
+            "; a grant with a path covers no path with `..`, `;`, a backslash, or an encoded dot, slash or backslash"
+        } else {
+            ""
+        };
         return Err(Refusal::denied(format!(
-            "network access to {host}{port} is not granted ({}); declare it in grants.network",
+            "network access to {host}{port} is not granted ({}); declare it in grants.network{why}",
             granted(grants)
         )));
     }
@@ -28,6 +33,13 @@ pub(super) fn check(grants: &[String], method: &str, url: &Url) -> Result<(), Re
         "{host} is not a public address; only a grant that names it with its port (`{host}:{}`) allows it",
         url.port_or_known_default().unwrap_or_default()
     )))
+}
+
+/// Whether a server could read the path as another one than it seems to be.
+fn ambiguous(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    // `%25…`: encoded twice.
+    ["..", ";", "\\", "%2e", "%2f", "%5c", "%252e", "%252f", "%255c"].iter().any(|part| path.contains(part))
 }
 
 /// The name stands for the machine itself, as browsers treat it, and is never looked up.
@@ -93,7 +105,8 @@ impl<'g> Pattern<'g> {
         let usual = if url.scheme() == "https" { 443 } else { 80 };
         let port_fits = url.port_or_known_default() == Some(self.port.unwrap_or(usual));
         let path_fits = self.path.is_empty()
-            || url.path().strip_prefix(self.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            || (!ambiguous(url.path())
+                && url.path().strip_prefix(self.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
         host_fits
             && port_fits
             && path_fits
@@ -145,10 +158,26 @@ mod tests {
         assert!(allowed(&["GET example.com"], "GET", "https://example.com/"));
         assert!(!allowed(&["GET example.com"], "POST", "https://example.com/"));
         assert!(allowed(&["example.com/v1"], "GET", "https://example.com/v1/x"));
-        for url in ["https://example.com/v10", "https://example.com/v1/../admin", "https://example.com/v1/%2e%2e/admin"]
-        {
-            assert!(!allowed(&["example.com/v1"], "GET", url), "{url}");
+        assert!(allowed(&["example.com/v1"], "GET", "https://example.com/v1/x%20y/1.5?q=..%2f;"));
+        for path in [
+            "v10",
+            "v1/../admin",
+            "v1/%2e%2e/admin",
+            "v1/..%2fadm",
+            "v1/..%2Fadm",
+            "v1/%2e%2e%2fadm",
+            "v1/.%2E%2fadm",
+            "v1/..;/adm",
+            "v1/;x/adm",
+            "v1//..%5cadm",
+            "v1/..\\adm",
+            "v1/x%5Cadm",
+            "v1/%252e%252e%252fadm",
+        ] {
+            let url = format!("https://example.com/{path}");
+            assert!(!allowed(&["example.com/v1"], "GET", &url), "{url}");
         }
+        assert!(allowed(&["example.com"], "GET", "https://example.com/a%2Fb;c"));
     }
 
     #[test]

@@ -11,11 +11,18 @@ use crate::pool::lock;
 use jarvis_protocol::{ExecPlan, Grants};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The most bytes that one answer may hold, whatever the memory of the job.
 const MOST_BODY: usize = 16 << 20;
+
+/// The most bytes that one run may write to files.
+const MOST_WRITTEN: usize = 64 << 20;
+
+/// The longest message of an error, characters.
+const MOST_MESSAGE: usize = 4000;
 
 /// Finds the value of a secret by its name.
 pub type Secrets = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -85,6 +92,8 @@ pub(crate) struct Desk<'a> {
     most_body: usize,
     /// Secrets that were handed out: value and name.
     told: Mutex<Vec<(String, String)>>,
+    /// Bytes that were written, or tried to.
+    written: Mutex<usize>,
 }
 
 impl Broker {
@@ -94,7 +103,13 @@ impl Broker {
 
     pub(crate) fn desk<'a>(&'a self, plan: &'a ExecPlan) -> Desk<'a> {
         let memory = usize::try_from(plan.limits.memory_mb << 20).unwrap_or(usize::MAX);
-        Desk { broker: self, grants: &plan.grants, most_body: MOST_BODY.min(memory / 4), told: Mutex::default() }
+        Desk {
+            broker: self,
+            grants: &plan.grants,
+            most_body: MOST_BODY.min(memory / 4),
+            told: Mutex::default(),
+            written: Mutex::default(),
+        }
     }
 }
 
@@ -104,7 +119,10 @@ impl Desk<'_> {
         let id = packet.id;
         let (head, body) = match self.serve(packet).await {
             Ok((head, body)) => (head.to_string(), body),
-            Err(refusal) => (json!({ "error": refusal }).to_string(), Vec::new()),
+            Err(mut refusal) => {
+                refusal.message = cut(&refusal.message, MOST_MESSAGE).into_owned();
+                (json!({ "error": refusal }).to_string(), Vec::new())
+            }
         };
         frame::pack(id, &head, &body)
     }
@@ -120,6 +138,7 @@ impl Desk<'_> {
                 blocking(move || files::read(&access, &grants, &path, most)).await
             }
             Request::Write { path } => {
+                self.count(packet.body.len())?;
                 let (access, grants) = (self.broker.access.clone(), self.grants.write.clone());
                 blocking(move || files::write(&access, &grants, &path, &packet.body)).await
             }
@@ -131,10 +150,21 @@ impl Desk<'_> {
         }
     }
 
+    fn count(&self, bytes: usize) -> Result<(), Refusal> {
+        let mut written = lock(&self.written);
+        if *written + bytes > MOST_WRITTEN {
+            let message = format!("one run may write {} MiB to files in total", MOST_WRITTEN >> 20);
+            return Err(Refusal { name: "RangeError", message });
+        }
+        *written += bytes;
+        Ok(())
+    }
+
     fn secret(&self, name: String) -> Answer {
         if !self.grants.secrets.contains(&name) {
             return Err(Refusal::denied(format!(
-                "the secret `{name}` is not granted ({}); declare it in grants.secrets",
+                "the secret `{}` is not granted ({}); declare it in grants.secrets",
+                short(&name),
                 granted(&self.grants.secrets)
             )));
         }
@@ -174,6 +204,18 @@ impl Desk<'_> {
 
 async fn blocking(work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(Refusal::failed(format!("the broker failed: {e}"))))
+}
+
+/// For messages: a path or name that may be as long as a request.
+fn short(text: &str) -> Cow<'_, str> {
+    cut(text, 200)
+}
+
+fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
 }
 
 /// For messages: what there is instead.

@@ -148,7 +148,12 @@ fn read(code: &str) -> Result<Checked, ScriptError> {
 }
 
 fn print(program: &Program<'_>) -> (String, LineMap) {
-    let options = CodegenOptions { source_map_path: Some(PathBuf::from("capability.ts")), ..CodegenOptions::default() };
+    let options = CodegenOptions {
+        source_map_path: Some(PathBuf::from("capability.ts")),
+        // Nobody reads it, and indentation of deeply nested statements grows with the square of their depth.
+        indent_width: 0,
+        ..CodegenOptions::default()
+    };
     let printed = Codegen::new().with_options(options).build(program);
     let spans = printed.map.iter().flat_map(|map| map.get_tokens()).map(|token| lines::Span {
         out: (token.get_dst_line(), token.get_dst_col()),

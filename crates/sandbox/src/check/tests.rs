@@ -144,6 +144,13 @@ fn python_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn printed_code_is_not_much_longer_than_what_was_written() {
+    let code = format!("export default () => {{ {};return 1 }}", "if(1)".repeat(13_000));
+    let checked = ok(&code);
+    assert!(checked.javascript.len() < 3 * code.len(), "{} bytes", checked.javascript.len());
+}
+
+#[test]
 fn deep_nesting_is_an_error_and_not_a_crash() {
     let n = 120_000;
     for code in [

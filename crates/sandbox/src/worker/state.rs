@@ -111,6 +111,9 @@ impl State {
     pub(super) fn ask(&self, id: u32, head: &str, body: &[u8]) -> Result<(), usize> {
         let Some(socket) = self.socket.get() else { return Ok(()) };
         let most = self.most.get();
+        if head.len() > frame::MOST_HEAD {
+            return Err(frame::MOST_HEAD);
+        }
         if head.len() + body.len() + 8 > most {
             return Err(most);
         }

@@ -82,6 +82,14 @@
     return out;
   }
 
+  // The text of a key. Two keys of one object that read the same would lose the first one's value.
+  function unique(seen, key, path) {
+    const name = text(key);
+    if (seen[name] === true) throw new TypeError(`${path} has two keys that are both ${name} in a result`);
+    seen[name] = true;
+    return name;
+  }
+
   function list(values, path, above) {
     const parts = [];
     for (let i = 0; i < values.length; i++) push(parts, encode(values[i], `${path}[${i}]`, above) ?? "null");
@@ -95,13 +103,13 @@
       return stringify(toISO(x));
     }
     if (isMap(x)) {
-      const parts = [];
+      const parts = [], seen = { __proto__: null };
       mapEach(x, (value, key) => {
         if (typeof key === "symbol" || (typeof key === "object" && key !== null) || typeof key === "function") {
           throw new TypeError(`${path} is a Map with ${typeof key} keys; only text and numbers can be keys of a result`);
         }
         const encoded = encode(value, `${path}.${String(key)}`, above);
-        if (encoded !== undefined) push(parts, `${text(String(key))}:${encoded}`);
+        if (encoded !== undefined) push(parts, `${unique(seen, String(key), path)}:${encoded}`);
       });
       return `{${join(parts, ",")}}`;
     }
@@ -126,11 +134,11 @@
     if (typeof x.next === "function") {
       throw new TypeError(`${path} is an iterator: make an array of it, as in [...values]`);
     }
-    const parts = [];
+    const parts = [], seen = { __proto__: null };
     const keys = keysOf(x);
     for (let i = 0; i < keys.length; i++) {
       const encoded = encode(x[keys[i]], `${path}.${keys[i]}`, above);
-      if (encoded !== undefined) push(parts, `${text(keys[i])}:${encoded}`);
+      if (encoded !== undefined) push(parts, `${unique(seen, keys[i], path)}:${encoded}`);
     }
     return `{${join(parts, ",")}}`;
   }

@@ -2,22 +2,40 @@
 (function (native, host) {
   "use strict";
   const { hidden } = host;
-  const pending = new Map();
-  let last = 0;
+  const { stringify } = JSON;
+  // Less than the broker holds for one worker (`AT_ONCE` in `converse.rs`), so that it always reads what is printed.
+  const AT_ONCE = 7;
+  const pending = new Map(), queue = [];
+  let last = 0, asked = 0;
 
   // Sends a request; the answer comes by `host.answer`.
   function ask(request, body) {
     return new Promise((resolve, reject) => {
       const id = ++last;
       pending.set(id, { resolve, reject });
-      native.ask(id, JSON.stringify(request), body ?? new Uint8Array(0));
+      queue.push([id, stringify(request), body ?? new Uint8Array(0)]);
+      send();
     });
+  }
+  function send() {
+    while (asked < AT_ONCE && queue.length > 0) {
+      const [id, head, body] = queue.shift();
+      try {
+        native.ask(id, head, body);
+        asked++;
+      } catch (e) {
+        pending.get(id)?.reject(e);
+        pending.delete(id);
+      }
+    }
   }
   const KINDS = { __proto__: null, TypeError, RangeError, PermissionError: globalThis.PermissionError };
   host.waiting = () => pending.size;
   host.answer = (id, head, body) => {
     const one = pending.get(id);
     pending.delete(id);
+    asked--;
+    send();
     const answer = JSON.parse(head);
     if (answer.error === undefined) { one?.resolve({ ...answer, body }); return; }
     const { name, message } = answer.error;
