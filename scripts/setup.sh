@@ -56,9 +56,10 @@ install_packages() {
 
 has_libclang() {
     [ -n "${LIBCLANG_PATH:-}" ] && return 0
-    ldconfig -p 2>/dev/null | grep -q 'libclang[-.]' && return 0
-    compgen -G '/usr/lib/llvm*/lib/libclang*.so*' >/dev/null && return 0
-    compgen -G '/usr/lib/*/libclang*.so*' >/dev/null && return 0
+    # Not libclang-cpp, which many machines have and which is of no use here.
+    ldconfig -p 2>/dev/null | grep -Eq 'libclang(-[0-9.]+)?\.so' && return 0
+    compgen -G '/usr/lib/llvm*/lib/libclang[.-][s0-9]*' >/dev/null && return 0
+    compgen -G '/usr/lib/*/libclang[.-][s0-9]*' >/dev/null && return 0
     compgen -G '/Library/Developer/CommandLineTools/usr/lib/libclang.dylib' >/dev/null
 }
 

@@ -144,6 +144,7 @@ impl Bootstrap {
 
     /// Only what a model may say of a capability; version, digest, status and dates are jarvis's own.
     fn definition(&self, given: &Value) -> Result<Capability, String> {
+        jarvis_forge::check_keys(given)?;
         const MAY: [&str; 9] =
             ["name", "capability", "triggers", "suppression", "parameters", "returns", "grants", "examples", "limits"];
         let mut kept = given.clone();

@@ -88,8 +88,7 @@ mod tests {
         capability.model = Some("m".to_owned());
         capability.supersedes = Some("old".to_owned());
         let mut whole = serde_json::to_value(capability).unwrap();
-        whole["examples"] =
-            json!([{"args": {}, "returns": 1, "matches": "1", "origin": "person", "held_out": true}]);
+        whole["examples"] = json!([{"args": {}, "returns": 1, "matches": "1", "origin": "person", "held_out": true}]);
         assert_eq!(check_keys(&whole), Ok(()));
         let object = whole.as_object().unwrap();
         assert!(DEFINITION.iter().all(|key| object.contains_key(*key)), "{object:?}");

@@ -14,10 +14,10 @@ mod verify;
 use jarvis_dispatch::{Approval, ApprovalRequest, Approver, CallError, Dispatch, describe_grants};
 use jarvis_protocol::{Capability, CapabilityName, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status, Version};
 use jarvis_registry::NewVersion;
+pub use keys::check_keys;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-pub use keys::check_keys;
 pub use verify::Verified;
 
 /// Registrations within [`BURST_MINUTES`] after which a person is asked even for pure computation.

@@ -30,6 +30,9 @@ pub struct Cli {
     /// The question; all words are joined. `-` reads it from stdin.
     #[arg(value_name = "QUESTION")]
     pub question: Vec<String>,
+    /// The command that a question looks like.
+    #[arg(skip)]
+    pub meant: Option<String>,
 }
 
 /// A question and its flags, without subcommands: its words may be anything.
@@ -56,7 +59,8 @@ pub struct Common {
     /// How the model is led: auto, native (it drives tools) or staged (jarvis leads step by step).
     #[arg(long, global = true, value_name = "MODE")]
     pub mode: Option<ModeArg>,
-    /// What to do with grants (network, files, secrets) nobody has approved yet.
+    /// What to do where a yes is due: for grants (network, files, secrets) nobody has approved yet, and for more than 5
+    /// new tools within 10 minutes or more than 100 in all. Without a yes the tool is not kept; the answer is still given.
     #[arg(long, global = true, value_name = "WHAT")]
     pub approve: Option<ApproveArg>,
     /// Allow this host for this run; may be given more than once.
@@ -160,7 +164,7 @@ fn run(mut cli: Cli) -> Outcome {
     }
     match cli.command {
         Some(command) => commands::run(command, &cli.common),
-        None => commands::ask::run(cli.question, &cli.common),
+        None => commands::ask::run(cli.question, cli.meant.as_deref(), &cli.common),
     }
 }
 
@@ -178,10 +182,52 @@ fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
     if let Some(first) = first_word(&command, rest)
         && command.find_subcommand(first).is_none()
     {
+        // After `--` it is a question, whatever it looks like.
+        let meant = if first == "--" { None } else { Some(first.to_string_lossy().into_owned()) };
         let Question { common, question } = Question::try_parse_from(args)?;
-        return Ok(Cli { common, command: None, question });
+        let meant = meant.filter(|_| question.len() <= 2).and_then(|word| meant_command(&command, &word));
+        return Ok(Cli { common, command: None, question, meant });
     }
     Cli::try_parse_from(args)
+}
+
+/// The command somebody meant who typed `word`: a command of `cap` without `cap`, or a command misspelt by a letter
+/// (two in a long one). Its first letter is right, so that "what" is no "chat".
+fn meant_command(command: &clap::Command, word: &str) -> Option<String> {
+    let word = word.to_lowercase();
+    if command.find_subcommand("cap").is_some_and(|cap| cap.find_subcommand(&word).is_some()) {
+        return Some(format!("cap {word}"));
+    }
+    // "help me" is a question.
+    if word.chars().count() < 4 || word == "help" {
+        return None;
+    }
+    let names = command.get_subcommands().map(clap::Command::get_name).chain(["help"]);
+    names
+        .filter(|name| name.chars().next() == word.chars().next())
+        .map(|name| (distance(name, &word), name))
+        .filter(|(distance, name)| *distance <= if name.len() < 6 { 1 } else { 2 })
+        .min()
+        .map(|(_, name)| name.to_owned())
+}
+
+/// Letters put in, left out, exchanged or swapped with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let differ = usize::from(a[i - 1] != b[j - 1]);
+            let mut least = (rows[i - 1][j] + 1).min(row[j - 1] + 1).min(rows[i - 1][j - 1] + differ);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
 }
 
 /// The first argument that is neither a flag nor a flag's value; after `--` nothing is a command.
@@ -238,6 +284,41 @@ mod tests {
         assert_eq!(parsed(&["--", "cap", "--json"]).question, ["cap", "--json"]);
         assert_eq!(parsed(&["-"]).question, ["-"]);
         assert_eq!(parsed(&["model is what?"]).question, ["model is what?"]);
+    }
+
+    #[test]
+    fn one_or_two_words_that_look_like_a_command_are_told_from_a_question() {
+        let meant = |words: &[&str]| parsed(words).meant;
+        for (words, command) in [
+            (&["list"][..], "cap list"),
+            (&["show", "gcd"], "cap show"),
+            (&["--json", "history", "gcd"], "cap history"),
+            (&["docter"], "doctor"),
+            (&["confgi", "get"], "config"),
+            (&["modle", "list"], "model"),
+            (&["audti"], "audit"),
+            (&["hepl"], "help"),
+        ] {
+            assert_eq!(meant(words).as_deref(), Some(command), "{words:?}");
+        }
+        for words in [
+            &["hello"][..],
+            &["hi"],
+            &["谢谢"],
+            &["thanks"],
+            &["what"],
+            &["that"],
+            &["test"],
+            &["cat"],
+            &["hello", "there"],
+            &["help", "me"],
+            &["list all files"],
+            &["list", "all", "primes"],
+            &["--", "list"],
+            &["--json", "--", "list"],
+        ] {
+            assert_eq!(meant(words), None, "{words:?}");
+        }
     }
 
     #[test]

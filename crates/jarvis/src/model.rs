@@ -127,20 +127,28 @@ pub fn resolve(settings: &Settings, named: &str, why: &str) -> Outcome<Choice> {
     if provider == "local" {
         return local(settings, model.unwrap_or(DEFAULT_MODEL), why);
     }
+    known_provider(settings, named, why)?;
     let built_in = BUILT_IN.iter().find(|b| b.name == provider);
     let own = settings.providers.get(provider);
-    if built_in.is_none() && own.is_none() {
-        let mut known: Vec<&str> = BUILT_IN.iter().map(|b| b.name).collect();
-        known.extend(settings.providers.keys().map(String::as_str));
-        return Err(config(
-            format!("there is no provider `{provider}` (asked for as {named}, {why})"),
-            format!(
-                "known: local, {}; another one is set up with `jarvis config set providers.{provider}.base_url http://…/v1`",
-                known.join(", ")
-            ),
-        ));
-    }
     remote(provider, built_in, own.cloned().unwrap_or_default(), model, why)
+}
+
+/// Whether the provider of `named` is built in or configured; its key and its model are not looked at.
+pub fn known_provider(settings: &Settings, named: &str, why: &str) -> Outcome {
+    let provider = named.split_once('/').map_or(named, |(provider, _)| provider);
+    let built_in = BUILT_IN.iter().map(|b| b.name);
+    let known: Vec<&str> =
+        std::iter::once("local").chain(built_in).chain(settings.providers.keys().map(String::as_str)).collect();
+    if known.contains(&provider) {
+        return Ok(());
+    }
+    Err(config(
+        format!("there is no provider `{provider}` (asked for as {named}, {why})"),
+        format!(
+            "known: {}; another one is set up with `jarvis config set providers.NAME.base_url http://…/v1`",
+            known.join(", ")
+        ),
+    ))
 }
 
 fn remote(name: &str, built_in: Option<&BuiltIn>, own: Provider, model: Option<&str>, why: &str) -> Outcome<Choice> {

@@ -12,7 +12,7 @@ use jarvis_audit::AuditLog;
 use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts};
 use jarvis_forge::Forge;
 use jarvis_model::ModelHandle;
-use jarvis_policy::{Approval, Policy, describe};
+use jarvis_policy::{Approval, Policy};
 use jarvis_protocol::ErrorKind;
 use jarvis_registry::{Author, Registry};
 use jarvis_sandbox::{Access, Executor, SandboxConfig};
@@ -94,7 +94,6 @@ fn access(home: &Home, workspace: PathBuf) -> Outcome<Access> {
     let mut denied = vec![whole(home.root())?];
     // Other processes' memory and environment, this one's keys among them.
     denied.extend(["/proc", "/sys", "/dev"].map(PathBuf::from));
-    denied.push(PathBuf::from("/root/.ssh"));
     if let Some(person) = std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute()) {
         denied.extend(PRIVATE.iter().map(|name| person.join(name)));
     }
@@ -217,10 +216,11 @@ impl Approver for AskOnTerminal {
     fn ask<'a>(&'a mut self, request: &'a ApprovalRequest) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let style = term::stderr_style();
-            term::note(format!("{} {}", style.bold("may it?"), request.reason));
-            let asked = describe(&request.grants);
-            let asked = if asked.is_empty() { String::new() } else { format!(" ({asked})") };
-            term::ask(format!("allow `{}`{asked}? [y/N] ", request.capability));
+            term::note(format!("{} {}", style.bold("may it?"), term::cut(&request.reason, 200)));
+            for grant in crate::show::grants(&request.grants) {
+                term::note(format!("  {grant}"));
+            }
+            term::ask(format!("allow `{}`? [y/N] ", term::cut(&request.capability, 100)));
             let (say, answer) = tokio::sync::oneshot::channel();
             // A thread of its own: a blocked read must not hold up the end of the process.
             std::thread::spawn(move || {

@@ -20,6 +20,7 @@ fn every_command_has_an_example_in_its_help() {
     let home = Home::new();
     let commands: &[&[&str]] = &[
         &["chat"],
+        &["cap"],
         &["cap", "list"],
         &["cap", "search"],
         &["cap", "show"],
@@ -29,14 +30,21 @@ fn every_command_has_an_example_in_its_help() {
         &["cap", "enable"],
         &["cap", "disable"],
         &["cap", "rm"],
+        &["model"],
         &["model", "list"],
         &["model", "pull"],
         &["model", "test"],
         &["model", "use"],
         &["config"],
+        &["config", "get"],
+        &["config", "set"],
+        &["config", "path"],
+        &["config", "edit"],
+        &["audit"],
         &["audit", "tail"],
         &["audit", "verify"],
         &["doctor"],
+        &["bench"],
         &["bench", "selfext"],
         &["completions"],
     ];
@@ -53,6 +61,15 @@ fn a_wrong_flag_is_a_usage_error() {
     let _ = Home::new().run(&["--max-cost", "-1", "hello"]).failed(2, &["--max-cost"]);
     let _ = Home::new().run(&["--max-turns", "0", "hello"]).failed(2, &["--max-turns"]);
     let _ = Home::new().run(&["--workspace", "/nowhere", "hello"]).failed(2, &["/nowhere", "hint:"]);
+}
+
+#[test]
+fn a_mistyped_command_is_no_question() {
+    let home = Home::new();
+    let _ = home.run(&["list"]).failed(2, &["did you mean `jarvis cap list`?", "hint:", "jarvis -- \"list\""]);
+    let _ = home.run(&["modle", "list"]).failed(2, &["did you mean `jarvis model list`?"]);
+    let events = home.run(&["--json", "docter"]).failed(2, &["jarvis doctor"]).events();
+    assert_eq!((events.len(), &events[0]["error"]["kind"]), (1, &"usage".into()));
 }
 
 #[test]

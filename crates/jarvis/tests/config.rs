@@ -111,6 +111,18 @@ fn set_keeps_comments_and_refuses_what_is_not_right() {
 }
 
 #[test]
+fn a_model_of_an_unknown_provider_is_not_set() {
+    let home = Home::new();
+    let _ = home.run(&["config", "set", "model", "nope/x"]).failed(2, &["no provider `nope`", "local, anthropic"]);
+    assert!(!home.file("config.toml").exists());
+    // The key may come later, and so may the provider of one's own.
+    let _ = home.run(&["config", "set", "model", "anthropic/some"]).ok();
+    let _ = home.run(&["config", "set", "providers.nope.base_url", "http://127.0.0.1:1/v1"]).ok();
+    let _ = home.run(&["config", "set", "model", "nope/x"]).ok();
+    assert_eq!(home.run(&["config", "get", "model"]).ok().out, "nope/x\n");
+}
+
+#[test]
 fn every_key_of_the_help_can_be_read_or_is_told_as_unset() {
     let home = Home::new();
     let help = home.run(&["config", "--help"]).ok().out;

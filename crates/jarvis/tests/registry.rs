@@ -56,6 +56,40 @@ fn what_fails_its_examples_is_refused_and_leaves_nothing_behind() {
     assert!(audit.contains("rejected"), "{audit}");
 }
 
+/// The indented lines under a heading of the help, without their indentation.
+fn block(help: &str, heading: &str) -> String {
+    let lines = help.lines().skip_while(|line| *line != heading).skip(1);
+    lines.take_while(|line| line.starts_with("  ")).map(|line| format!("{}\n", &line[2..])).collect()
+}
+
+#[test]
+fn the_example_of_the_help_can_be_copied_and_registers() {
+    let home = Home::new();
+    let help = home.run(&["cap", "register", "--help"]).ok().out;
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    for (file, heading) in [("d.json", "gcd.json:"), ("c.ts", "gcd.ts:")] {
+        let text = block(&help, heading);
+        assert!(readme.contains(&text), "the README has another {heading}\n{text}");
+        home.write(file, &text);
+    }
+    assert!(register(&home).ok().err.contains("2 known answers matched"));
+    assert_eq!(home.run(&["cap", "run", "gcd", "--args", "{\"a\": 90, \"b\": 24}"]).ok().out, "6\n");
+}
+
+#[test]
+fn a_key_that_means_nothing_is_told_and_not_dropped() {
+    let home = prepared();
+    let mut wrong = definition();
+    wrong["examples"] = json!([{"args": {"text": "abc"}, "result": "never"}]);
+    home.write("d.json", &wrong.to_string());
+    let _ = register(&home).failed(2, &["example 1 has no key `result`", "args, returns, matches", "--help"]);
+    let mut wrong = definition();
+    wrong["trigers"] = json!(["x"]);
+    home.write("d.json", &wrong.to_string());
+    let _ = register(&home).failed(2, &["`trigers`", "triggers"]);
+    assert!(!home.file("capabilities").exists());
+}
+
 #[test]
 fn wrong_files_names_and_arguments_are_told() {
     let home = prepared();
@@ -103,6 +137,21 @@ fn code_changed_by_hand_does_not_run() {
     home.write("capabilities/tools/reverse_text.ts", &CODE.replace("reverse()", "sort()"));
     let _ = home.run(&["cap", "run", "reverse_text", "--args", "{\"text\": \"ab\"}"]).failed(1, &["changed by hand"]);
     assert!(home.run(&["cap", "show", "reverse_text"]).ok().out.contains("changed by hand"));
+    let home = home.var("OPENAI_API_KEY", "sk-test");
+    let found = |home: &Home| {
+        let findings = home.run(&["doctor", "--json"]).json()["findings"].clone();
+        findings.as_array().unwrap().iter().find(|f| f["what"] == "registry").unwrap().clone()
+    };
+    let registry = found(&home);
+    assert_eq!(registry["ok"], false, "{registry}");
+    assert!(registry["detail"].as_str().unwrap().contains("reverse_text was changed by hand"), "{registry}");
+    assert!(registry["fix"].as_str().unwrap().contains("jarvis cap register"), "{registry}");
+    // As the fix says: what is registered, with the code as it is now, which has to be right.
+    home.write("capabilities/tools/reverse_text.ts", &CODE.replace("  return", "  // mine\n  return"));
+    home.write("d.json", &home.run(&["cap", "show", "reverse_text", "--json"]).ok().out);
+    let code = home.file("capabilities/tools/reverse_text.ts");
+    let _ = home.run(&["cap", "register", "--definition", "d.json", "--code", code.to_str().unwrap()]).ok();
+    assert_eq!(found(&home)["detail"], "1 capability");
 }
 
 #[test]
@@ -236,9 +285,22 @@ fn doctor_tells_what_works_here() {
     let home = Home::new().var("OPENAI_API_KEY", "sk-test");
     let found = home.run(&["doctor", "--json"]).ok().json();
     let names: Vec<&str> = found["findings"].as_array().unwrap().iter().map(|f| f["what"].as_str().unwrap()).collect();
-    for what in ["config", "model", "registry", "audit", "disk"] {
+    for what in ["config", "model", "home", "registry", "audit", "disk"] {
         assert!(names.contains(&what), "{names:?}");
     }
     assert!(names.iter().filter(|name| name.starts_with("sandbox: ")).count() >= 3, "{names:?}");
     let _ = Home::new().var("OPENAI_API_KEY", "k").config("nonsense = 1\n").run(&["doctor"]).failed(1, &[]);
+}
+
+#[test]
+fn doctor_finds_a_home_that_cannot_be_written() {
+    let home = Home::new().var("OPENAI_API_KEY", "sk-test");
+    let file = home.write("file", "no folder");
+    let output = home.command(&["doctor"]).env("JARVIS_HOME", file.join("home")).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told.contains("MISSING home") && told.contains("Not a directory"), "{told}");
+    let _ = home.run(&["doctor"]).ok();
+    let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left, ["file"], "nothing is left of the try");
 }

@@ -54,13 +54,14 @@ impl RegistryError {
                     Err(problem) => format!("no copy could be put aside ({problem}). "),
                 };
                 let root = path.parent().unwrap_or(Path::new("."));
-                (
-                    ErrorKind::Damaged,
-                    Some(format!(
-                        "{kept}Mend the file, or take the last good version: git -C {} checkout HEAD -- index.json",
-                        root.display()
-                    )),
-                )
+                let way_back = if root.join(".git").exists() {
+                    format!("take the last good version: git -C {} checkout HEAD -- index.json", root.display())
+                } else {
+                    "put a copy of your own in its place (there is no history here to take one from), or move it away to \
+                     begin with an empty registry"
+                        .to_owned()
+                };
+                (ErrorKind::Damaged, Some(format!("{kept}Mend the file, or {way_back}")))
             }
             RegistryError::DamagedEntry { .. } => {
                 (ErrorKind::Damaged, Some("mend the entry, or delete it from index.json".to_owned()))

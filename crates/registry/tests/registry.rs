@@ -250,6 +250,16 @@ fn one_bad_entry_does_not_hide_the_others() {
 }
 
 #[test]
+fn without_history_nobody_is_sent_to_git() {
+    let home = Home::new();
+    let registry = home.registry();
+    fs::create_dir_all(home.root()).unwrap();
+    fs::write(home.index(), b"{").unwrap();
+    let hint = registry.list().unwrap_err().body().hint.unwrap();
+    assert!(!hint.contains("git") && hint.contains("empty registry"), "{hint}");
+}
+
+#[test]
 fn a_corrupt_index_is_kept_aside_once_reported_and_never_overwritten() {
     let whole = {
         let home = Home::new();
@@ -284,7 +294,7 @@ fn a_corrupt_index_is_kept_aside_once_reported_and_never_overwritten() {
             let RegistryError::Damaged { kept: Ok(kept), .. } = &error else { panic!("{shown}: {error:?}") };
             assert_eq!(fs::read(kept).unwrap(), bad, "{shown}");
             assert_eq!(error.body().kind, ErrorKind::Damaged);
-            assert!(error.body().hint.unwrap().contains("git"), "{shown}");
+            assert!(error.body().hint.unwrap().contains("git -C"), "{shown}");
         }
         assert!(registry.register(version_of(capability("other_one"), CODE)).is_err(), "{shown}");
         assert!(registry.remove(&name("word_count")).is_err(), "{shown}");

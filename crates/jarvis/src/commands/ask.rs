@@ -16,12 +16,16 @@ const BYTES_PER_TOKEN_AT_MOST: usize = 8;
 /// What is read from stdin at most; far more than any model takes.
 const STDIN_BYTES: u64 = 64 << 20;
 
-pub fn run(words: Vec<String>, common: &Common) -> Outcome {
+/// `meant` is the command that the words look like, if they do.
+pub fn run(words: Vec<String>, meant: Option<&str>, common: &Common) -> Outcome {
     let started = Instant::now();
     if words.is_empty() && std::io::stdin().is_terminal() {
         return super::chat::run(&super::chat::Chat {}, common);
     }
-    let outcome = question(words).and_then(|question| turn(&question, common));
+    let outcome = match meant {
+        Some(command) => Err(no_question(&words, command)),
+        None => question(words).and_then(|question| turn(&question, common)),
+    };
     match outcome {
         // With --json every failure, also one before the turn began, is the last event.
         Err(Failure::Body(body)) if common.json => {
@@ -33,6 +37,15 @@ pub fn run(words: Vec<String>, common: &Common) -> Outcome {
         }
         other => other,
     }
+}
+
+fn no_question(words: &[String], command: &str) -> Failure {
+    let rest: String = words.iter().skip(1).map(|word| format!(" {word}")).collect();
+    let typed = words.join(" ");
+    usage(
+        format!("`{typed}` is no command; did you mean `jarvis {command}{rest}`?"),
+        format!("to ask it as a question: jarvis -- \"{typed}\""),
+    )
 }
 
 fn question(words: Vec<String>) -> Outcome<String> {

@@ -9,6 +9,7 @@ use clap::{Subcommand, ValueEnum};
 use jarvis_audit::{AuditLog, Filter, Kind};
 
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  jarvis audit tail -n 50\n  jarvis audit verify")]
 pub enum Audit {
     /// The last records, the oldest first.
     #[command(after_help = "Example:\n  jarvis audit tail -n 50 --kind outcome")]

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Example:\n  jarvis bench selfext --tasks tasks.json")]
 pub enum Bench {
     /// Self-extension tasks: each in a fresh process and home, reuse cases in the home of their task.
     #[command(

@@ -6,7 +6,7 @@ use crate::home::Home;
 use crate::show::{Show, grants, plain};
 use crate::{config, run, term};
 use clap::Subcommand;
-use jarvis_forge::{Draft, Forge};
+use jarvis_forge::{Draft, Forge, check_keys};
 use jarvis_protocol::{Capability, CapabilityName, CreatedBy, ErrorBody, ErrorKind, Status};
 use jarvis_registry::{FITS, Hit, Registry};
 use serde_json::{Value, json};
@@ -17,7 +17,44 @@ use tokio_util::sync::CancellationToken;
 /// Most hits of one search.
 const HITS: usize = 20;
 
+/// What `cap register` reads, whole, so that it can be copied.
+const REGISTER_HELP: &str = "\
+Example:
+  jarvis cap register --definition gcd.json --code gcd.ts
+
+gcd.json:
+  {
+    \"name\": \"gcd\",
+    \"capability\": \"Computes the greatest common divisor of two integers.\",
+    \"triggers\": [\"common divisor of two numbers\", \"最大公约数\"],
+    \"parameters\": {
+      \"type\": \"object\",
+      \"required\": [\"a\", \"b\"],
+      \"properties\": {\"a\": {\"type\": \"integer\"}, \"b\": {\"type\": \"integer\"}}
+    },
+    \"returns\": {\"type\": \"integer\"},
+    \"examples\": [
+      {\"args\": {\"a\": 12, \"b\": 18}, \"returns\": 6},
+      {\"args\": {\"a\": 7, \"b\": 5}, \"matches\": \"^1$\"}
+    ]
+  }
+
+gcd.ts:
+  export default function run({ a, b }: { a: number; b: number }): number {
+    while (b !== 0) [a, b] = [b, a % b];
+    return Math.abs(a);
+  }
+
+parameters and returns are JSON Schemas. An example gives args, and returns
+(the exact result) or matches (a regular expression for the result as text);
+with neither it only has to run. Code that reaches outside names it in
+\"grants\": {\"network\": [HOST], \"read\": [PATH], \"write\": [PATH], \"secrets\": [NAME]}.
+Keys of your own begin with x_; any other unknown key is an error.";
+
 #[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  jarvis cap list\n  jarvis cap show fibonacci --code\n  jarvis cap run fibonacci --args '{\"n\": 90}'"
+)]
 pub enum Cap {
     /// Everything registered.
     #[command(after_help = "Example:\n  jarvis cap list --json")]
@@ -46,9 +83,9 @@ pub enum Cap {
         args: String,
     },
     /// Registers a definition and its code, after the same checks and verification as anything a model writes.
-    #[command(after_help = "Example:\n  jarvis cap register --definition gcd.json --code gcd.ts")]
+    #[command(after_help = REGISTER_HELP)]
     Register {
-        /// A JSON file: name, capability, parameters, examples, …
+        /// A JSON file (see below), or what `jarvis cap show NAME --json` printed.
         #[arg(long, value_name = "FILE")]
         definition: PathBuf,
         /// The TypeScript file.
@@ -242,12 +279,19 @@ fn execute(home: &Home, name: &str, args: &str, common: &Common) -> Outcome {
 
 fn register(home: &Home, definition: &Path, code: &Path, common: &Common) -> Outcome {
     let raw = std::fs::read_to_string(definition).map_err(|e| unreadable(definition, &e))?;
-    let mut capability: Capability = serde_json::from_str(&raw).map_err(|e| {
+    let no_definition = |problem: String| {
         usage(
-            format!("{} is no definition: {e}", definition.display()),
-            "it needs at least {\"name\": …, \"capability\": …, \"parameters\": {…}, \"examples\": […]}; `jarvis cap show NAME --json` prints one",
+            format!("{} is no definition: {problem}", definition.display()),
+            "`jarvis cap register --help` shows a whole one, `jarvis cap show NAME --json` prints one that is registered",
         )
-    })?;
+    };
+    let mut value: Value = serde_json::from_str(&raw).map_err(|e| no_definition(e.to_string()))?;
+    // What `cap show --json` prints holds the definition under this key.
+    if let Some(inner) = value.get_mut("capability").filter(|inner| inner.is_object()) {
+        value = inner.take();
+    }
+    check_keys(&value).map_err(no_definition)?;
+    let mut capability: Capability = serde_json::from_value(value).map_err(|e| no_definition(e.to_string()))?;
     capability.created_by = CreatedBy::Human;
     let code = std::fs::read_to_string(code).map_err(|e| unreadable(code, &e))?;
     let draft = Draft { capability, code, request: None, change: "registered by a person".to_owned() };

@@ -4,7 +4,7 @@ use crate::cli::Common;
 use crate::config::{self, KEYS};
 use crate::error::{Outcome, failed, usage};
 use crate::home::Home;
-use crate::term;
+use crate::{model, term};
 use clap::Subcommand;
 use jarvis_protocol::ErrorKind;
 use serde_json::{Value, json};
@@ -13,12 +13,19 @@ use serde_json::{Value, json};
 #[command(after_help = keys_help())]
 pub enum Config {
     /// Prints the settings in force (defaults, file, environment), or one of them.
+    #[command(after_help = "Examples:\n  jarvis config get\n  jarvis config get limits.max_turns")]
     Get { key: Option<String> },
     /// Sets a key; comments in the file stay, and nothing is written that is not right.
+    #[command(
+        after_help = "Examples:\n  jarvis config set model ollama/qwen2.5:7b\n  jarvis config set limits.max_turns 10\n\n\
+`jarvis config --help` lists all keys."
+    )]
     Set { key: String, value: String },
     /// Prints where config.toml is.
+    #[command(after_help = "Example:\n  cat \"$(jarvis config path)\"")]
     Path,
     /// Opens config.toml in $VISUAL or $EDITOR; a result that is not right is not taken over.
+    #[command(after_help = "Example:\n  EDITOR=nano jarvis config edit")]
     Edit,
 }
 
@@ -41,6 +48,9 @@ pub fn run(args: Config, common: &Common) -> Outcome {
         Config::Path => term::line(home.config().display()),
         Config::Get { key } => get(&home, key.as_deref(), common.json),
         Config::Set { key, value } => {
+            if key == "model" {
+                model::known_provider(&config::load(&home)?, value.trim_matches('"'), "config set")?;
+            }
             let written = config::set(&home, &key, &value)?;
             if common.json {
                 return term::json(&json!({"key": key, "value": written}));

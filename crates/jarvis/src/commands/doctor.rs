@@ -9,6 +9,7 @@ use crate::{run, term};
 use clap::Args;
 use jarvis_audit::AuditLog;
 use jarvis_model::fetch::{self, Presence};
+use jarvis_registry::Registry;
 use serde::Serialize;
 use std::path::Path;
 
@@ -40,6 +41,7 @@ pub fn run(_: &Doctor, common: &Common) -> Outcome {
     let mut findings = Vec::new();
     model_found(&home, common, &mut findings);
     sandbox(&mut findings);
+    findings.push(writable(&home));
     findings.push(registry(&home));
     findings.push(audit(&home));
     findings.push(disk(home.root()));
@@ -145,19 +147,66 @@ fn sandbox(findings: &mut Vec<Finding>) {
 }
 
 fn registry(home: &Home) -> Finding {
-    let state = run::registry(home).and_then(|registry| Ok(registry.list()?));
-    let result = match state {
-        Ok(listing) if listing.damaged.is_empty() => Ok(format!("{} capabilities", listing.capabilities.len())),
-        Ok(listing) => {
-            let damaged: Vec<String> = listing.damaged.iter().map(|d| format!("{} ({})", d.entry, d.problem)).collect();
-            Err((
-                format!("{} capabilities, and damaged entries: {}", listing.capabilities.len(), damaged.join("; ")),
-                Some(format!("correct index.json in {}", home.capabilities().display())),
-            ))
-        }
-        Err(failure) => Err(words(failure)),
+    let state = run::registry(home).and_then(|registry| entries(&registry, home));
+    finding("registry", true, state.unwrap_or_else(|failure| Err(words(failure))))
+}
+
+fn entries(registry: &Registry, home: &Home) -> Outcome<Result<String, (String, Option<String>)>> {
+    let listing = registry.list()?;
+    let count = match listing.capabilities.len() {
+        1 => "1 capability".to_owned(),
+        n => format!("{n} capabilities"),
     };
-    finding("registry", true, result)
+    let mut problems = Vec::new();
+    let mut fixes = Vec::new();
+    if !listing.damaged.is_empty() {
+        let damaged: Vec<String> = listing.damaged.iter().map(|d| format!("{} ({})", d.entry, d.problem)).collect();
+        problems.push(format!("damaged entries: {}", damaged.join("; ")));
+        fixes.push(format!("correct index.json in {}", home.capabilities().display()));
+    }
+    for capability in &listing.capabilities {
+        let name = &capability.name;
+        match registry.code(capability) {
+            Ok(code) if code.matches_digest => {}
+            Ok(_) => {
+                problems
+                    .push(format!("the code of {name} was changed by hand since it was checked, so it does not run"));
+                fixes.push(format!(
+                    "to have it checked: jarvis cap show {name} --json > {name}.json && jarvis cap register --definition \
+                     {name}.json --code {}",
+                    home.capabilities().join(&capability.tool_path).display()
+                ));
+            }
+            Err(error) => {
+                let body = error.body();
+                problems.push(body.message);
+                fixes.extend(body.hint);
+            }
+        }
+    }
+    Ok(if problems.is_empty() {
+        Ok(count)
+    } else {
+        Err((term::flat(&format!("{count}; {}", problems.join("; "))), Some(fixes.join("; "))))
+    })
+}
+
+/// A file is made and removed in each folder that is written into: a read-only disk shows only then.
+fn writable(home: &Home) -> Finding {
+    let inner = [home.capabilities(), home.audit(), home.models().to_owned()];
+    let folders = std::iter::once(home.root().to_owned()).chain(inner.into_iter().filter(|folder| folder.exists()));
+    let problems: Vec<String> = folders
+        .filter_map(|folder| {
+            let tried = tempfile::Builder::new().prefix(".doctor-").tempfile_in(&folder).and_then(|file| file.close());
+            tried.err().map(|e| format!("{} cannot be written: {e}", folder.display()))
+        })
+        .collect();
+    let fix = "make it writable for this user, or use another home with JARVIS_HOME";
+    finding(
+        "home",
+        true,
+        if problems.is_empty() { Ok("writable".to_owned()) } else { Err((problems.join("; "), Some(fix.to_owned()))) },
+    )
 }
 
 fn audit(home: &Home) -> Finding {

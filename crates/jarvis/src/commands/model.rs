@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 #[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  jarvis model list\n  jarvis model test ollama/qwen2.5:7b\n  jarvis model use anthropic/claude-sonnet-4-5"
+)]
 pub enum Model {
     /// The embedded models: what is here, how big, whether its digest was compared; and which model answers now.
     #[command(after_help = "Example:\n  jarvis model list")]
