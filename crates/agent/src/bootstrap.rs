@@ -144,7 +144,6 @@ impl Bootstrap {
 
     /// Only what a model may say of a capability; version, digest, status and dates are jarvis's own.
     fn definition(&self, given: &Value) -> Result<Capability, String> {
-        jarvis_forge::check_keys(given)?;
         const MAY: [&str; 9] =
             ["name", "capability", "triggers", "suppression", "parameters", "returns", "grants", "examples", "limits"];
         let mut kept = given.clone();
@@ -156,6 +155,8 @@ impl Bootstrap {
                 }
             }
         }
+        // What a model says beyond that is harmless; a misspelt `returns` of an example is not.
+        jarvis_forge::check_keys(&kept)?;
         let mut capability: Capability =
             serde_json::from_value(kept).map_err(|e| format!("the definition cannot be read: {e}"))?;
         capability.created_by = CreatedBy::Model;
