@@ -93,7 +93,7 @@ impl Bootstrap {
         };
         jarvis_dispatch::check_arguments(&spec.parameters, args).map_err(CallError::respond)?;
         match name {
-            LIST => Ok((self.list(text_of(args, "query"))?, Did::Listed)),
+            LIST => Ok((self.list(text_of(args, "query"), emit)?, Did::Listed)),
             REGISTER => self.register(args, emit, approver, cancel).await,
             _ => {
                 let name = text_of(args, "name");
@@ -103,11 +103,12 @@ impl Bootstrap {
         }
     }
 
-    fn list(&self, query: &str) -> Result<Value, CallError> {
+    fn list(&self, query: &str, emit: &mut (dyn FnMut(Event) + Send)) -> Result<Value, CallError> {
         let registry = self.forge.dispatch().registry();
         let hits = registry.search(query, HITS).map_err(|e| CallError::Fatal(e.body()))?;
         let fitting: Vec<Value> = hits.iter().filter(|h| h.capability.status == Status::Active).map(listed).collect();
         if fitting.is_empty() {
+            self.forge.gap(emit, query).map_err(|e| CallError::Fatal(e.body()))?;
             return Ok(
                 json!({"capabilities": [], "note": "nothing fits; write one with register_capability if the request needs it"}),
             );
@@ -129,6 +130,7 @@ impl Bootstrap {
             request: self.request.clone(),
             change: "written by a model".to_owned(),
         };
+        self.forge.received(&draft, emit).map_err(|e| CallError::Fatal(e.body()))?;
         match self.forge.submit(draft, emit, approver, cancel).await {
             Ok(accepted) => {
                 let note = json!({

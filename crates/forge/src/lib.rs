@@ -110,6 +110,24 @@ impl Forge {
         &self.dispatch
     }
 
+    /// Nothing registered fits what was looked for.
+    pub fn gap(&self, emit: Emit<'_>, looked_for: &str) -> Result<(), ForgeError> {
+        let record = json!({"step": ForgeStep::Gap, "looked_for": looked_for});
+        self.dispatch.record_forge("", record).map_err(|e| ForgeError::Fatal(fatal_body(e)))?;
+        emit(Event::Forge { step: ForgeStep::Gap, capability: None, detail: "nothing registered fits".to_owned() });
+        Ok(())
+    }
+
+    /// A definition and its code have come from outside (a model that drives tools, a person).
+    pub fn received(&self, draft: &Draft, emit: Emit<'_>) -> Result<(), ForgeError> {
+        let capability = &draft.capability;
+        let spec = format!("{} — {}", capability.signature(), capability.capability);
+        let record = json!({"about": capability.capability, "parameters": capability.parameters});
+        self.step(emit, ForgeStep::Spec, &capability.name, spec, record)?;
+        let lines = draft.code.lines().count();
+        self.step(emit, ForgeStep::Code, &capability.name, format!("{lines} lines"), json!({"lines": lines}))
+    }
+
     /// Checks, verifies, asks where asking is due, and registers. Each transition is an event and an audit record.
     pub async fn submit(
         &self,

@@ -122,6 +122,14 @@ pub(crate) fn read(text: &str, request: &str, known: &[Known]) -> Result<Choice,
     Ok(Choice::Build(Plan { name, about: about.to_owned(), inputs }))
 }
 
+/// The first number of the request that no input of a build holds.
+pub(crate) fn left_out(choice: &Choice, request: &str) -> Option<String> {
+    match choice {
+        Choice::Build(plan) => values::left_out(&plan.inputs, request),
+        Choice::Chat | Choice::Use { .. } => None,
+    }
+}
+
 fn read_inputs(lines: &str, request: &str) -> Result<Map<String, Value>, String> {
     let mut inputs = Map::new();
     for line in lines.lines().map(str::trim).filter(|l| !l.is_empty()) {

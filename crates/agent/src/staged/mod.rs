@@ -128,27 +128,43 @@ impl Flow<'_> {
     }
 
     async fn decide(&mut self, request: &str, earlier: Option<(&str, &str)>, known: &[Known]) -> Result<Choice, Stop> {
-        let messages = prompt::decision(&prompt::in_context(request, earlier), known);
+        let mut messages = prompt::decision(&prompt::in_context(request, earlier), known);
         let needed = messages.iter().map(history::estimate).sum::<usize>();
         let most = self.model.traits().context_tokens;
         if needed > most {
             return Err(Stop::Failed(too_long(needed, most)));
         }
+        let asked = messages.len();
         let mut problem = None;
+        let mut incomplete = None;
         for attempt in 0..3u32 {
             let mut ask = self.model.request(messages.clone());
             ask.stable_prefix = prompt::STABLE;
             ask.max_tokens = u32::try_from(history::estimate_text(request)).unwrap_or(4000).min(4000) * 2 + 160;
-            ask.temperature = (attempt > 0).then_some(0.7);
+            ask.temperature = (attempt > 1).then_some(0.7);
             ask.seed = Some(attempt);
             if self.model.traits().grammar {
                 ask.constraint = Some(Constraint::Gbnf(decide::grammar(request, known)));
             }
             let reply = self.send(&ask, false).await?;
-            match decide::read(&reply, request, known) {
-                Ok(choice) => return Ok(choice),
-                Err(wrong) => problem = Some(wrong),
-            }
+            let wrong = match decide::read(&reply, request, known) {
+                Ok(choice) => match decide::left_out(&choice, request) {
+                    // Asked for once; not every number of a request is a value of its own.
+                    Some(missing) if incomplete.is_none() => {
+                        incomplete = Some(choice);
+                        format!("the inputs leave out {missing}")
+                    }
+                    _ => return Ok(choice),
+                },
+                Err(wrong) => wrong,
+            };
+            messages.truncate(asked);
+            messages.push(Message::assistant(reply.trim()));
+            messages.push(Message::user(prompt::again(&wrong)));
+            problem = Some(wrong);
+        }
+        if let Some(choice) = incomplete {
+            return Ok(choice);
         }
         let problem = problem.unwrap_or_default();
         Err(Stop::Failed(

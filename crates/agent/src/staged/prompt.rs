@@ -17,7 +17,7 @@ An input line is `name = value`; every value is copied exactly from the request:
 NAME and SENTENCE are general and name no value of the request.";
 
 /// `(tools, request, decision)`.
-const SHOTS: [(&str, &str, &str); 19] = [
+const SHOTS: [(&str, &str, &str); 20] = [
     ("none", "What is 25 factorial?", "build factorial: Compute the factorial of n exactly\nn = 25"),
     ("none", "hello!", "chat"),
     (
@@ -49,6 +49,11 @@ const SHOTS: [(&str, &str, &str); 19] = [
         "build sum_column: Add up one column of delimited text\ntext = \"red;10\\nblue;32\"\ncolumn = 2\nseparator = \";\"",
     ),
     ("none", "Is 2024 a leap year?", "build is_leap_year: Tell whether a year is a leap year\nyear = 2024"),
+    (
+        "none",
+        "Does the word abracadabra begin and end with the same letter?",
+        "build same_ends: Tell whether a word begins and ends with the same letter\nword = \"abracadabra\"",
+    ),
     ("none", "How many kilometres are 26.2 miles?", "build miles_to_km: Convert miles to kilometres\nmiles = 26.2"),
     ("none", "写一首关于春天的短诗", "chat"),
     (
@@ -116,6 +121,11 @@ pub(crate) fn decision(request: &str, known: &[Known]) -> Vec<Message> {
     };
     messages.push(Message::user(task(&tools, request)));
     messages
+}
+
+/// Asks for the decision once more, with what was wrong.
+pub(crate) fn again(problem: &str) -> String {
+    format!("No: {problem}. Write it again, with every value of the request as an input.")
 }
 
 fn shot(tools: &str, request: &str) -> String {

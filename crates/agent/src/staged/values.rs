@@ -52,6 +52,37 @@ pub(crate) fn without_invented(inputs: Map<String, Value>, request: &str) -> Map
     if kept.is_empty() && holds_digit(request) { inputs } else { kept }
 }
 
+/// The first number of `request` that stands in no input. Digits after a letter are part of a name (base64, IPv4).
+pub(crate) fn left_out(inputs: &Map<String, Value>, request: &str) -> Option<String> {
+    // A comma separates items or thousands; only what is missing both ways is missing.
+    missing_number(inputs, &request.replace(',', ""))?;
+    missing_number(inputs, &request.replace(',', " "))
+}
+
+fn missing_number(inputs: &Map<String, Value>, request: &str) -> Option<String> {
+    let held: Vec<String> = inputs.values().flat_map(|value| digit_runs(&value.to_string())).collect();
+    let mut before = ' ';
+    let mut runs: Vec<String> = Vec::new();
+    let mut named = false;
+    for c in request.chars() {
+        if c.is_ascii_digit() {
+            if !before.is_ascii_digit() {
+                named = before.is_ascii_alphabetic();
+                if !named {
+                    runs.push(String::new());
+                }
+            }
+            if let (false, Some(run)) = (named, runs.last_mut()) {
+                run.push(c);
+            }
+        }
+        before = c;
+    }
+    runs.into_iter()
+        .map(|run| run.trim_start_matches('0').to_owned())
+        .find(|run| !run.is_empty() && !held.contains(run))
+}
+
 /// Runs of digits without leading zeros and without separators of thousands.
 fn digit_runs(text: &str) -> Vec<String> {
     let plain = |text: &str| -> Vec<String> {
@@ -166,6 +197,17 @@ mod tests {
         assert_eq!(of(json!({"n": 1234567, "x": 98.6}), "1,234,567 and 98.6"), json!({"n": 1234567, "x": 98.6}));
         assert_eq!(of(json!({"column": 2}), "add up the second column"), json!({"column": 2}));
         assert_eq!(of(json!({"date": "2023-08-02"}), "8月2日"), json!({"date": "2023-08-02"}));
+    }
+
+    #[test]
+    fn numbers_that_no_input_holds_are_noticed() {
+        let left = |inputs: Value, request: &str| left_out(inputs.as_object().unwrap_or(&Map::new()), request);
+        assert_eq!(left(json!({"text": "xyz"}), "shift 'xyz' by 3 places"), Some("3".to_owned()));
+        assert_eq!(left(json!({"text": "xyz", "by": 3}), "shift 'xyz' by 3 places"), None);
+        assert_eq!(left(json!({"text": "hi"}), "base64 of hi"), None);
+        assert_eq!(left(json!({"list": [5, 17]}), "sort 5,17"), None);
+        assert_eq!(left(json!({"d": "2024-02-01"}), "2024年2月1日"), None);
+        assert_eq!(left(json!({"n": 1234567}), "is 1,234,567 prime"), None);
     }
 
     #[test]

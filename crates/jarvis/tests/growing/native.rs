@@ -33,7 +33,18 @@ async fn a_capability_is_built_once_and_used_in_a_later_session() {
         .await;
     assert_eq!(first.answer(), "It is 2880067194370816120.");
     assert_eq!(first.built_and_used(), (vec!["fibonacci".to_owned()], vec!["fibonacci".to_owned()]));
-    assert_eq!(first.steps(), [ForgeStep::Checked, ForgeStep::Verified, ForgeStep::Approved, ForgeStep::Registered]);
+    assert_eq!(
+        first.steps(),
+        [
+            ForgeStep::Gap,
+            ForgeStep::Spec,
+            ForgeStep::Code,
+            ForgeStep::Checked,
+            ForgeStep::Verified,
+            ForgeStep::Approved,
+            ForgeStep::Registered
+        ]
+    );
     assert!(first.told(1).contains("nothing fits"), "{}", first.told(1));
 
     let second = bench

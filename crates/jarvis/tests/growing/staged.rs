@@ -52,7 +52,7 @@ async fn the_result_that_most_candidates_give_wins() {
     let mut more = text(CODE).unwrap();
     more.alternatives = vec![CODE.replace("split(letter)", "split( letter )"), wrong.clone()];
     let turned = bench
-        .turn(false, "How often is s in mississippi? 1", vec![text(BUILD), with_alternative(&wrong, CODE), Ok(more)])
+        .turn(false, "How often is s in mississippi?", vec![text(BUILD), with_alternative(&wrong, CODE), Ok(more)])
         .await;
     assert_eq!(turned.answer(), "4");
 }
@@ -101,7 +101,7 @@ async fn forge_gives_up_after_its_repairs_and_leaves_nothing() {
     let broken = CODE.replace("text.split", "txt.split");
     let mut replies = vec![text(BUILD)];
     replies.extend((0..8).map(|_| with_alternative(&broken, &broken)));
-    let turned = bench.turn(false, "How often does s occur in the 11 letters of mississippi?", replies).await;
+    let turned = bench.turn(false, "How often does s occur in mississippi2?", replies).await;
     let TurnEnd::Failed(error) = &turned.end else { panic!("{:?}", turned.end) };
     assert!(error.message.contains("ReferenceError"), "{error:?}");
     assert_eq!(turned.steps().iter().filter(|s| **s == ForgeStep::Repair).count(), 3);
@@ -198,4 +198,24 @@ async fn a_sixth_tool_within_ten_minutes_is_not_kept_unasked_but_its_answer_is_g
     assert_eq!(turned.built_and_used(), (vec![], vec![]));
     let told = turned.events.iter().any(|e| matches!(e, Event::Notice { message } if message.contains("not kept")));
     assert!(told, "{:?}", turned.events);
+}
+
+#[tokio::test]
+async fn a_value_of_the_request_that_no_input_holds_is_asked_for_once() {
+    let bench = Bench::new();
+    let partial = "build shift_letters: Shift each letter of a text forward\ntext = \"xyz\"";
+    let whole = format!("{partial}\nplaces = 3");
+    let code =
+        "export default function run({ text, places }: { text: string, places: number }) {\n  return text + places;\n}";
+    let replies = vec![text(partial), text(&whole), with_alternative(code, code)];
+    let turned = bench.turn(false, "Shift each letter of 'xyz' forward by 3 places.", replies).await;
+    assert_eq!(turned.answer(), "xyz3");
+    assert!(turned.told(1).contains("leave out 3"), "{}", turned.told(1));
+
+    // Said again, it is taken as it is: not every number is a value.
+    let bench = Bench::new();
+    let code = "export default function run({ text }: { text: string }) {\n  return text + text;\n}";
+    let replies = vec![text(partial), text(partial), with_alternative(code, code)];
+    let turned = bench.turn(false, "Shift each letter of 'xyz' forward by 3 places.", replies).await;
+    assert_eq!(turned.answer(), "xyzxyz");
 }
