@@ -130,6 +130,16 @@ pub(crate) fn left_out(choice: &Choice, request: &str) -> Option<String> {
     }
 }
 
+/// A second decision that holds every number of the request and none of its own.
+pub(crate) fn completes(choice: &Choice, request: &str) -> bool {
+    match choice {
+        Choice::Build(plan) => {
+            values::left_out(&plan.inputs, request).is_none() && values::grounded(&plan.inputs, request)
+        }
+        Choice::Chat | Choice::Use { .. } => false,
+    }
+}
+
 fn read_inputs(lines: &str, request: &str) -> Result<Map<String, Value>, String> {
     let mut inputs = Map::new();
     for line in lines.lines().map(str::trim).filter(|l| !l.is_empty()) {

@@ -148,13 +148,15 @@ impl Flow<'_> {
             }
             let reply = self.send(&ask, false).await?;
             let wrong = match decide::read(&reply, request, known) {
-                Ok(choice) => match decide::left_out(&choice, request) {
+                Ok(choice) => match (incomplete.take(), decide::left_out(&choice, request)) {
+                    // Asked again, a small model may also wander off: then its first word stands.
+                    (Some(first), _) => return Ok(if decide::completes(&choice, request) { choice } else { first }),
                     // Asked for once; not every number of a request is a value of its own.
-                    Some(missing) if incomplete.is_none() => {
+                    (None, Some(missing)) => {
                         incomplete = Some(choice);
                         format!("the inputs leave out {missing}")
                     }
-                    _ => return Ok(choice),
+                    (None, None) => return Ok(choice),
                 },
                 Err(wrong) => wrong,
             };

@@ -52,6 +52,12 @@ pub(crate) fn without_invented(inputs: Map<String, Value>, request: &str) -> Map
     if kept.is_empty() && holds_digit(request) { inputs } else { kept }
 }
 
+/// Every number of `inputs` stands in the request.
+pub(crate) fn grounded(inputs: &Map<String, Value>, request: &str) -> bool {
+    let runs = digit_runs(request);
+    inputs.values().all(|value| stands_in(value, &runs))
+}
+
 /// The first number of `request` that stands in no input. Digits after a letter are part of a name (base64, IPv4).
 pub(crate) fn left_out(inputs: &Map<String, Value>, request: &str) -> Option<String> {
     // A comma separates items or thousands; only what is missing both ways is missing.

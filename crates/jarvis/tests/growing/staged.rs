@@ -218,4 +218,11 @@ async fn a_value_of_the_request_that_no_input_holds_is_asked_for_once() {
     let replies = vec![text(partial), text(partial), with_alternative(code, code)];
     let turned = bench.turn(false, "Shift each letter of 'xyz' forward by 3 places.", replies).await;
     assert_eq!(turned.answer(), "xyzxyz");
+
+    // And a second answer about something else is not taken at all.
+    let bench = Bench::new();
+    let astray = "build miles_to_km: Convert miles to kilometres\nmiles = 26.2";
+    let replies = vec![text(partial), text(astray), with_alternative(code, code)];
+    let turned = bench.turn(false, "Shift each letter of 'xyz' forward by 3 places.", replies).await;
+    assert_eq!(turned.answer(), "xyzxyz");
 }
