@@ -138,18 +138,18 @@ impl Forge {
     ) -> Result<Accepted, ForgeError> {
         let result = self.pass(&mut draft, emit, approver, cancel).await;
         if let Err(error) = &result {
-            self.step(
-                emit,
-                ForgeStep::Rejected,
-                &draft.capability.name,
-                error.to_string(),
-                json!({"reason": error.to_string()}),
-            )?;
+            self.reject(emit, &draft.capability.name, error)?;
         }
         result
     }
 
-    async fn pass(
+    pub(crate) fn reject(&self, emit: Emit<'_>, name: &CapabilityName, error: &ForgeError) -> Result<(), ForgeError> {
+        let reason = error.to_string();
+        self.step(emit, ForgeStep::Rejected, name, reason.clone(), json!({"reason": reason}))
+    }
+
+    /// The same without the last word: whoever leads a model repairs first, and rejects when it gives up.
+    pub(crate) async fn pass(
         &self,
         draft: &mut Draft,
         emit: Emit<'_>,

@@ -53,12 +53,6 @@ impl ModelHandle {
         self.traits
     }
 
-    /// The same model led differently (`model.mode` in config).
-    pub fn with_traits(mut self, traits: Traits) -> Self {
-        self.traits = traits;
-        self
-    }
-
     pub fn request(&self, messages: Vec<Message>) -> Request {
         Request {
             handle: self.clone(),

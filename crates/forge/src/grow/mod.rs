@@ -12,8 +12,8 @@ pub use plan::{Plan, typescript_type};
 use crate::{Accepted, Draft, Forge, ForgeError, fatal_body};
 use candidate::{Candidate, best, try_candidate};
 use jarvis_dispatch::Approver;
-use jarvis_model::{Completion, Delta, ModelError, ModelHandle};
-use jarvis_protocol::{ErrorBody, Event, Example, ForgeStep, Message, Origin, Usage};
+use jarvis_model::{Completion, Delta, ModelHandle};
+use jarvis_protocol::{Event, Example, ForgeStep, Message, Origin, Usage};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -59,61 +59,43 @@ impl Grower<'_> {
         let mut opening = prompt::opening(plan);
         let mut last_problem = String::new();
         for attempt in 0..=REPAIRS {
-            let candidates = self.candidates(&conversation, &opening, request, plan, attempt).await?;
-            let Some(chosen) = best(&candidates) else {
-                let (code, problem) = failed(&candidates);
-                if attempt < REPAIRS {
-                    self.forge.step(
-                        self.emit,
-                        ForgeStep::Repair,
-                        &name,
-                        problem.clone(),
-                        json!({"problem": problem}),
-                    )?;
-                }
-                if let Some(helper) = prompt::missing_helper(&code, &problem) {
-                    // Writing stopped at the end of `run`; the helper that it calls is written now.
-                    opening = format!("{}\n\nfunction {helper}(", code.trim_end());
-                } else {
-                    opening = prompt::opening(plan);
-                    prompt::add_repair(&mut conversation, &code, &problem);
-                }
-                last_problem = problem;
-                continue;
-            };
-            let mut capability = plan.capability(request, self.model.id());
-            capability.examples.extend(held_out_example(plan, chosen));
-            let draft = Draft {
-                capability,
-                code: chosen.code.clone(),
-                request: Some(request.to_owned()),
-                change: "written for a request".to_owned(),
-            };
-            match self.forge.submit(draft, self.emit, self.approver, self.cancel).await {
-                Ok(accepted) => return Ok(Grown::Kept(accepted)),
-                Err(ForgeError::NotApproved { reason, .. }) => {
-                    let result = chosen.results.first().cloned().flatten().unwrap_or_default();
-                    return Ok(Grown::OnlyRan { result, reason });
-                }
-                Err(ForgeError::Problems { problems, .. }) if attempt < REPAIRS => {
-                    let problem = problems.join("; ");
-                    self.forge.step(
-                        self.emit,
-                        ForgeStep::Repair,
-                        &name,
-                        problem.clone(),
-                        json!({"problem": problem}),
-                    )?;
-                    opening = prompt::opening(plan);
-                    prompt::add_repair(&mut conversation, &chosen.code, &problem);
-                    last_problem = problem;
-                }
-                Err(error) => return Err(error),
+            if attempt > 0 {
+                let record = json!({"problem": last_problem});
+                self.forge.step(self.emit, ForgeStep::Repair, &name, last_problem.clone(), record)?;
             }
+            let candidates = self.candidates(&conversation, &opening, request, plan, attempt).await?;
+            let (code, problem) = match best(&candidates) {
+                None => failed(&candidates),
+                Some(chosen) => {
+                    let mut draft = draft_of(chosen, request, plan, self.model.id());
+                    match self.forge.pass(&mut draft, self.emit, self.approver, self.cancel).await {
+                        Ok(accepted) => return Ok(Grown::Kept(accepted)),
+                        Err(error @ ForgeError::NotApproved { .. }) => {
+                            self.forge.reject(self.emit, &name, &error)?;
+                            let result = chosen.results.first().cloned().flatten().unwrap_or_default();
+                            return Ok(Grown::OnlyRan { result, reason: error.to_string() });
+                        }
+                        Err(ForgeError::Problems { problems, .. }) => (chosen.code.clone(), problems.join("; ")),
+                        Err(error) => {
+                            self.forge.reject(self.emit, &name, &error)?;
+                            return Err(error);
+                        }
+                    }
+                }
+            };
+            if let Some(helper) = prompt::missing_helper(&code, &problem) {
+                // Writing stopped at the end of `run`; the helper that it calls is written now.
+                opening = format!("{}\n\nfunction {helper}(", code.trim_end());
+            } else {
+                opening = prompt::opening(plan);
+                prompt::add_repair(&mut conversation, &code, &problem);
+            }
+            last_problem = problem;
         }
-        let problems = vec![format!("no version of the code passed after {REPAIRS} repairs; last: {last_problem}")];
-        self.forge.step(self.emit, ForgeStep::Rejected, &name, problems[0].clone(), json!({"reason": problems[0]}))?;
-        Err(ForgeError::Problems { step: ForgeStep::Verified, problems })
+        let problem = format!("no version of the code passed after {REPAIRS} repairs; last: {last_problem}");
+        let error = ForgeError::Problems { step: ForgeStep::Verified, problems: vec![problem] };
+        self.forge.reject(self.emit, &name, &error)?;
+        Err(error)
     }
 
     /// A first batch; a second one only where the first does not agree.
@@ -177,10 +159,17 @@ impl Grower<'_> {
                 emit(Event::Status { message });
             }
         };
-        let reply = request.send(&mut on_delta, self.cancel).await.map_err(|e| ForgeError::Fatal(model_error(&e)))?;
+        let reply = request.send(&mut on_delta, self.cancel).await.map_err(|e| ForgeError::Fatal(e.body()))?;
         (self.count)(reply.usage);
         Ok(reply)
     }
+}
+
+fn draft_of(chosen: &Candidate, request: &str, plan: &Plan, model: &str) -> Draft {
+    let mut capability = plan.capability(request, model);
+    capability.examples.extend(held_out_example(plan, chosen));
+    let (code, change) = (chosen.code.clone(), "written for a request".to_owned());
+    Draft { capability, code, request: Some(request.to_owned()), change }
 }
 
 /// A call that the coder had not seen and that ran: it must go on running in every later version.
@@ -188,10 +177,6 @@ fn held_out_example(plan: &Plan, chosen: &Candidate) -> Option<Example> {
     let ran = chosen.results.iter().skip(1).map(Option::is_some);
     let (args, _) = plan.held_out().into_iter().zip(ran).find(|(_, ran)| *ran)?;
     Some(plan::example(args, Origin::Model, true))
-}
-
-fn model_error(error: &ModelError) -> ErrorBody {
-    error.body()
 }
 
 /// The code and problem that the next try is told of: the first candidate's, which was decoded greedily.

@@ -105,6 +105,9 @@ async fn forge_gives_up_after_its_repairs_and_leaves_nothing() {
     let TurnEnd::Failed(error) = &turned.end else { panic!("{:?}", turned.end) };
     assert!(error.message.contains("ReferenceError"), "{error:?}");
     assert_eq!(turned.steps().iter().filter(|s| **s == ForgeStep::Repair).count(), 3);
+    // Rejected once, at the end: a repair is no rejection.
+    assert_eq!(turned.steps().iter().filter(|s| **s == ForgeStep::Rejected).count(), 1);
+    assert_eq!(turned.steps().last(), Some(&ForgeStep::Rejected));
     assert!(bench.registry().list().unwrap().capabilities.is_empty());
 }
 
