@@ -1,30 +1,22 @@
 //! What part of the conversation a model is sent. Whole turns are dropped, oldest first, so a tool call never loses
 //! its result.
 
+use jarvis_model::{ModelHandle, estimate_message};
 use jarvis_protocol::{Message, Role};
 
-/// Tokens, estimated: about four letters or one Chinese character each. Arguments and results count too.
-pub(crate) fn estimate(message: &Message) -> usize {
-    let args: usize = message.tool_calls.iter().map(|c| estimate_text(&c.args.to_string()) + 8).sum();
-    estimate_text(&message.text) + args + 6
-}
-
-pub(crate) fn estimate_text(text: &str) -> usize {
-    let (mut narrow, mut wide) = (0usize, 0usize);
-    for c in text.chars() {
-        if (c as u32) < 0x2e80 { narrow += 1 } else { wide += 1 }
-    }
-    narrow.div_ceil(4) + wide
+/// Tokens of conversation that leave `kept` free for the reply and what else is sent.
+pub(crate) fn budget(model: &ModelHandle, kept: u32) -> u64 {
+    (model.traits().context_tokens as u64).saturating_sub(u64::from(kept))
 }
 
 /// The latest turns that fit into `budget` tokens. The last turn is always sent whole.
-pub(crate) fn window(history: &[Message], budget: usize) -> Vec<Message> {
+pub(crate) fn window(history: &[Message], budget: u64) -> Vec<Message> {
     let starts: Vec<usize> =
         history.iter().enumerate().filter(|(_, m)| m.role == Role::User).map(|(index, _)| index).collect();
     let mut from = starts.last().copied().unwrap_or(0);
-    let mut used: usize = history[from..].iter().map(estimate).sum();
+    let mut used: u64 = history[from..].iter().map(estimate_message).sum();
     for start in starts.iter().rev().skip(1) {
-        let more: usize = history[*start..from].iter().map(estimate).sum();
+        let more: u64 = history[*start..from].iter().map(estimate_message).sum();
         if used + more > budget {
             break;
         }

@@ -4,7 +4,7 @@ use crate::{
     answer::missing_exact,
     bootstrap::{self, Bootstrap, Did},
     history,
-    turn::Turn,
+    turn::{Front, Turn},
 };
 use jarvis_dispatch::{Approver, CallError};
 use jarvis_model::{Completion, Delta, Finish, ModelError, ModelHandle};
@@ -28,17 +28,13 @@ const SAME_FAILURES: usize = 3;
 
 type Ended = Result<(String, StopReason), ErrorBody>;
 
-#[expect(clippy::too_many_arguments, reason = "the parts of one turn")]
 pub(crate) async fn run(
-    now: &str,
-    model: &ModelHandle,
+    front: Front<'_>,
     tools: &Bootstrap,
     conversation: &mut Vec<Message>,
     turn: &mut Turn,
-    emit: &mut (dyn FnMut(Event) + Send),
-    approver: &mut dyn Approver,
-    cancel: &CancellationToken,
 ) -> Ended {
+    let Front { now, model, emit, approver, cancel } = front;
     let mut results: Vec<(String, Value)> = Vec::new();
     let mut failures: Vec<ToolCall> = Vec::new();
     let mut said = String::new();
@@ -116,7 +112,8 @@ async fn ask(
     emit: &mut (dyn FnMut(Event) + Send),
     cancel: &CancellationToken,
 ) -> Result<Completion, ModelError> {
-    let budget = model.traits().context_tokens.saturating_sub(REPLY_TOKENS as usize + 1500);
+    // The system prompt and the three tools take about 1,500.
+    let budget = history::budget(model, REPLY_TOKENS + 1500);
     let mut messages = vec![Message::system(format!("{SYSTEM} It is now {now}."))];
     messages.extend(history::window(conversation, budget));
     let mut request = model.request(messages);

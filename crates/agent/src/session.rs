@@ -1,6 +1,10 @@
 //! A conversation. It owns the history and the one model handle.
 
-use crate::{bootstrap::Bootstrap, native, staged, turn::Turn};
+use crate::{
+    bootstrap::Bootstrap,
+    native, staged,
+    turn::{Front, Turn},
+};
 use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
 use jarvis_model::ModelHandle;
@@ -157,12 +161,12 @@ impl Session {
         self.parts.forge.dispatch().warm();
         let now =
             jiff::Timestamp::now().to_zoned(self.parts.zone.clone()).strftime("%A, %Y-%m-%d %H:%M (%Z)").to_string();
+        let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id());
-            native::run(&now, &self.parts.model, &bootstrap, &mut self.history, turn, emit, approver, cancel).await
+            native::run(front, &bootstrap, &mut self.history, turn).await
         } else {
-            staged::run(now, &self.parts.model, &self.parts.forge, &mut self.history, turn, emit, approver, cancel)
-                .await
+            staged::run(front, &self.parts.forge, &mut self.history, turn).await
         }
     }
 }

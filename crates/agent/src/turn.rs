@@ -1,8 +1,21 @@
 //! What one turn has used and done so far, and its bounds.
 
 use crate::session::{Price, TurnLimits};
-use jarvis_protocol::{StopReason, Usage};
+use jarvis_dispatch::Approver;
+use jarvis_model::ModelHandle;
+use jarvis_protocol::{Event, StopReason, Usage};
 use std::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// What a turn is answered with, and whom it talks to.
+pub(crate) struct Front<'a> {
+    /// Date and time for a person, with the zone.
+    pub now: &'a str,
+    pub model: &'a ModelHandle,
+    pub emit: &'a mut (dyn FnMut(Event) + Send),
+    pub approver: &'a mut dyn Approver,
+    pub cancel: &'a CancellationToken,
+}
 
 pub(crate) struct Turn {
     pub started: Instant,

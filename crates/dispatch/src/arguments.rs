@@ -1,5 +1,6 @@
 //! Values against JSON Schemas, with messages a model can act on.
 
+use jarvis_protocol::kind_of;
 use serde_json::Value;
 
 /// Arguments against a capability's `parameters`. Nothing runs unless this passes.
@@ -89,17 +90,6 @@ fn reference(schema: &Value) -> Option<&'static str> {
         }
         Value::Array(items) => items.iter().find_map(reference),
         _ => None,
-    }
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
     }
 }
 

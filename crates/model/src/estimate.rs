@@ -1,23 +1,31 @@
 //! Tokens of a request and its answer where the provider does not count them.
 
 use crate::{Completion, Request};
-use jarvis_protocol::Usage;
+use jarvis_protocol::{Message, ToolCall, Usage};
 
 /// About four ASCII characters a token, and one token for any other character (Chinese is nearer to 0.7, so this errs
 /// on the side of more).
-pub(crate) fn tokens(text: &str) -> u64 {
+pub fn estimate_tokens(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count();
     let other = text.chars().filter(|c| !c.is_ascii()).count();
     (ascii.div_ceil(4) + other) as u64
 }
 
+use estimate_tokens as tokens;
+
+/// Of one message with its calls. Providers frame each with a role and separators.
+pub fn estimate_message(message: &Message) -> u64 {
+    tokens(&message.text) + calls(&message.tool_calls) + FRAME
+}
+
+const FRAME: u64 = 4;
+
+fn calls(list: &[ToolCall]) -> u64 {
+    list.iter().map(|c| tokens(&c.name) + tokens(&c.args.to_string()) + FRAME).sum()
+}
+
 pub(crate) fn usage(request: &Request, completion: &Completion) -> Usage {
-    // Providers frame each message with a role and separators.
-    const FRAME: u64 = 4;
-    let calls = |calls: &[jarvis_protocol::ToolCall]| -> u64 {
-        calls.iter().map(|c| tokens(&c.name) + tokens(&c.args.to_string()) + FRAME).sum()
-    };
-    let messages: u64 = request.messages.iter().map(|m| tokens(&m.text) + calls(&m.tool_calls) + FRAME).sum();
+    let messages: u64 = request.messages.iter().map(estimate_message).sum();
     let tools: u64 = request
         .tools
         .iter()
@@ -34,7 +42,7 @@ pub(crate) fn usage(request: &Request, completion: &Completion) -> Usage {
 
 #[cfg(test)]
 mod tests {
-    use super::tokens;
+    use super::estimate_tokens as tokens;
 
     #[test]
     fn counts_english_and_chinese() {

@@ -12,6 +12,7 @@ mod wire;
 
 pub use cassette::{record, replay};
 pub use error::ModelError;
+pub use estimate::{estimate_message, estimate_tokens};
 pub use handle::{Backend, Completion, Constraint, Delta, Finish, MalformedCall, ModelHandle, Request, Traits};
 #[cfg(feature = "local")]
 pub use local::{LocalConfig, local, local_traits};

@@ -252,34 +252,36 @@ impl Capability {
         }
     }
 
+    /// The arguments that it takes, in the order of the definition.
+    pub fn takes(&self) -> Vec<Parameter<'_>> {
+        let required = self.parameters.get("required").and_then(Value::as_array);
+        let is_required = |name: &str| required.is_some_and(|list| list.iter().any(|r| r.as_str() == Some(name)));
+        let properties = self.parameters.get("properties").and_then(Value::as_object);
+        let listed = properties.into_iter().flatten();
+        listed.map(|(name, schema)| Parameter { name, required: is_required(name), schema }).collect()
+    }
+
     /// `name(a: integer, b?: string)`: the one line a model or a person reads.
     pub fn signature(&self) -> String {
-        let required: Vec<&str> = self
-            .parameters
-            .get("required")
-            .and_then(Value::as_array)
-            .map(|r| r.iter().filter_map(Value::as_str).collect())
-            .unwrap_or_default();
         let params: Vec<String> = self
-            .parameters
-            .get("properties")
-            .and_then(Value::as_object)
-            .map(|props| {
-                props
-                    .iter()
-                    .map(|(name, schema)| {
-                        let kind = match schema.get("type") {
-                            Some(Value::String(kind)) => kind.clone(),
-                            _ => "any".to_owned(),
-                        };
-                        let mark = if required.contains(&name.as_str()) { "" } else { "?" };
-                        format!("{name}{mark}: {kind}")
-                    })
-                    .collect()
+            .takes()
+            .iter()
+            .map(|p| {
+                let kind = p.schema.get("type").and_then(Value::as_str).unwrap_or("any");
+                format!("{}{}: {kind}", p.name, if p.required { "" } else { "?" })
             })
-            .unwrap_or_default();
+            .collect();
         format!("{}({})", self.name, params.join(", "))
     }
+}
+
+/// One argument of a capability.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Parameter<'a> {
+    pub name: &'a str,
+    pub required: bool,
+    /// JSON Schema of its value.
+    pub schema: &'a Value,
 }
 
 fn any_object() -> Value {

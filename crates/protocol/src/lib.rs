@@ -7,10 +7,11 @@ mod message;
 mod plan;
 
 pub use capability::{
-    Capability, CapabilityName, Change, CreatedBy, Example, Grants, Limits, NameError, Origin, Runtime, Status,
+    Capability, CapabilityName, Change, CreatedBy, Example, Grants, Limits, NameError, Origin, Parameter, Runtime,
+    Status,
 };
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, ForgeStep, Op, StopReason, Usage};
-pub use message::{Message, Role, ToolCall, ToolOutcome, ToolSpec};
+pub use message::{Message, Role, ToolCall, ToolOutcome, ToolSpec, kind_of};
 pub use plan::{ExecPlan, Execution, ExitClass, Fixed, ScriptError, Subject};
 pub use semver::Version;

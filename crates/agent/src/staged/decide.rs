@@ -8,7 +8,7 @@
 
 use super::values;
 use jarvis_forge::grow::Plan;
-use jarvis_protocol::{Capability, CapabilityName};
+use jarvis_protocol::{Capability, CapabilityName, Parameter};
 use serde_json::{Map, Value};
 
 pub(crate) struct Known {
@@ -28,8 +28,8 @@ pub(crate) fn grammar(request: &str, known: &[Known]) -> String {
     let mut rules = String::new();
     for (index, known) in known.iter().enumerate() {
         let mut rule = format!("\"use {}\"", known.capability.name);
-        for (name, required, schema) in parameters(&known.capability) {
-            let line = format!("\"\\n{name} = \" {}", value_rule(&schema));
+        for Parameter { name, required, schema } in known.capability.takes() {
+            let line = format!("\"\\n{name} = \" {}", value_rule(schema));
             if required { rule.push_str(&format!(" {line}")) } else { rule.push_str(&format!(" ({line})?")) }
         }
         rules.push_str(&format!("use{index} ::= {rule}\n"));
@@ -67,27 +67,6 @@ fn value_rule(schema: &Value) -> String {
         }
         _ => "value".to_owned(),
     }
-}
-
-/// `(name, required, schema)` in the order of the definition.
-fn parameters(capability: &Capability) -> Vec<(String, bool, Value)> {
-    let required: Vec<&str> = capability
-        .parameters
-        .get("required")
-        .and_then(Value::as_array)
-        .map(|list| list.iter().filter_map(Value::as_str).collect())
-        .unwrap_or_default();
-    capability
-        .parameters
-        .get("properties")
-        .and_then(Value::as_object)
-        .map(|props| {
-            props
-                .iter()
-                .map(|(name, schema)| (name.clone(), required.contains(&name.as_str()), schema.clone()))
-                .collect()
-        })
-        .unwrap_or_default()
 }
 
 /// Reads the lines. What does not fit the form, or leaves out the request's values, is an error for another try.

@@ -5,21 +5,24 @@ mod decide;
 mod prompt;
 mod values;
 
-use crate::{answer::plain, history, turn::Turn};
+use crate::{
+    answer::plain,
+    history,
+    turn::{Front, Turn},
+};
 use decide::{Choice, Known};
-use jarvis_dispatch::{Approver, CallError};
+use jarvis_dispatch::CallError;
 use jarvis_forge::{
     Forge, ForgeError,
     grow::{Grower, Grown, Plan},
 };
-use jarvis_model::{Constraint, Delta, ModelError, ModelHandle};
+use jarvis_model::{Constraint, Delta, ModelError, estimate_message, estimate_tokens};
 use jarvis_protocol::{
     CapabilityName, ErrorBody, ErrorKind, Event, Message, Role, Status, StopReason, ToolCall, Usage,
 };
 use jarvis_registry::FITS;
 use serde_json::{Value, json};
 use std::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// Capabilities that the model chooses from.
 const OFFERED: usize = 3;
@@ -42,19 +45,15 @@ impl From<ModelError> for Stop {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the parts of one turn")]
-pub(crate) async fn run(
-    now: String,
-    model: &ModelHandle,
-    forge: &Forge,
+pub(crate) async fn run<'a>(
+    front: Front<'a>,
+    forge: &'a Forge,
     conversation: &mut Vec<Message>,
-    turn: &mut Turn,
-    emit: &mut (dyn FnMut(Event) + Send),
-    approver: &mut dyn Approver,
-    cancel: &CancellationToken,
+    turn: &'a mut Turn,
 ) -> Ended {
     let request = conversation.last().map(|m| m.text.clone()).unwrap_or_default();
-    let mut flow = Flow { now, model, forge, turn, emit, approver, cancel };
+    let cancel = front.cancel;
+    let mut flow = Flow { front, forge, turn };
     match flow.answer(&request, conversation).await {
         Ok(answer) => {
             conversation.push(Message::assistant(&answer));
@@ -67,14 +66,9 @@ pub(crate) async fn run(
 }
 
 struct Flow<'a> {
-    /// Date and time for a person, with the zone.
-    now: String,
-    model: &'a ModelHandle,
+    front: Front<'a>,
     forge: &'a Forge,
     turn: &'a mut Turn,
-    emit: &'a mut (dyn FnMut(Event) + Send),
-    approver: &'a mut dyn Approver,
-    cancel: &'a CancellationToken,
 }
 
 impl Flow<'_> {
@@ -91,7 +85,9 @@ impl Flow<'_> {
                 Ok(value) => Ok(self.say(&value)),
                 // What fits has failed: that is a gap too, closed without the failing one on offer.
                 Err(problem) => {
-                    (self.emit)(Event::Notice { message: format!("`{name}` failed: {problem}; building another") });
+                    (self.front.emit)(Event::Notice {
+                        message: format!("`{name}` failed: {problem}; building another"),
+                    });
                     match self.decide(request, earlier, &[]).await? {
                         Choice::Build(plan) => self.build(request, plan).await,
                         Choice::Chat | Choice::Use { .. } => Err(Stop::Failed(failed_body(&name, &problem))),
@@ -101,7 +97,7 @@ impl Flow<'_> {
             Choice::Build(plan) => match self.build(request, plan).await {
                 Err(Stop::Failed(error)) if error.kind == ErrorKind::Forge && !values::holds_digit(request) => {
                     // Often it was no task for a tool at all, such as a translation.
-                    (self.emit)(Event::Notice {
+                    (self.front.emit)(Event::Notice {
                         message: format!("no tool for this passed ({}); answered in words", error.message),
                     });
                     self.chat(request, conversation).await
@@ -129,8 +125,8 @@ impl Flow<'_> {
 
     async fn decide(&mut self, request: &str, earlier: Option<(&str, &str)>, known: &[Known]) -> Result<Choice, Stop> {
         let mut messages = prompt::decision(&prompt::in_context(request, earlier), known);
-        let needed = messages.iter().map(history::estimate).sum::<usize>();
-        let most = self.model.traits().context_tokens;
+        let needed = messages.iter().map(estimate_message).sum::<u64>();
+        let most = self.front.model.traits().context_tokens as u64;
         if needed > most {
             return Err(Stop::Failed(too_long(needed, most)));
         }
@@ -138,12 +134,12 @@ impl Flow<'_> {
         let mut problem = None;
         let mut incomplete = None;
         for attempt in 0..3u32 {
-            let mut ask = self.model.request(messages.clone());
+            let mut ask = self.front.model.request(messages.clone());
             ask.stable_prefix = prompt::STABLE;
-            ask.max_tokens = u32::try_from(history::estimate_text(request)).unwrap_or(4000).min(4000) * 2 + 160;
+            ask.max_tokens = u32::try_from(estimate_tokens(request).min(4000)).unwrap_or(4000) * 2 + 160;
             ask.temperature = (attempt > 1).then_some(0.7);
             ask.seed = Some(attempt);
-            if self.model.traits().grammar {
+            if self.front.model.traits().grammar {
                 ask.constraint = Some(Constraint::Gbnf(decide::grammar(request, known)));
             }
             let reply = self.send(&ask, false).await?;
@@ -189,7 +185,7 @@ impl Flow<'_> {
             Some(same_name) => Some(same_name),
             None => self
                 .forge
-                .duplicate_of(&plan.capability(request, self.model.id()))
+                .duplicate_of(&plan.capability(request, self.front.model.id()))
                 .map_err(|e| Stop::Failed(e.body()))?,
         };
         if let Some(found) = found {
@@ -213,22 +209,22 @@ impl Flow<'_> {
     }
 
     async fn chat(&mut self, request: &str, conversation: &[Message]) -> Result<String, Stop> {
-        let budget = self.model.traits().context_tokens.saturating_sub(CHAT_TOKENS as usize + 200);
-        let mut messages = vec![Message::system(prompt::chat(request, &self.now))];
+        let budget = history::budget(self.front.model, CHAT_TOKENS + 200);
+        let mut messages = vec![Message::system(prompt::chat(request, self.front.now))];
         messages.extend(history::window(conversation, budget));
-        let mut ask = self.model.request(messages);
+        let mut ask = self.front.model.request(messages);
         ask.max_tokens = CHAT_TOKENS;
         Ok(self.send(&ask, true).await?.trim().to_owned())
     }
 
     async fn send(&mut self, ask: &jarvis_model::Request, show: bool) -> Result<String, Stop> {
-        let emit = &mut *self.emit;
+        let emit = &mut *self.front.emit;
         let mut on_delta = |delta| match delta {
             Delta::Text(text) if show => emit(Event::TextDelta { text }),
             Delta::Status(message) => emit(Event::Status { message }),
             Delta::Text(_) | Delta::Reasoning(_) => {}
         };
-        let reply = ask.send(&mut on_delta, self.cancel).await?;
+        let reply = ask.send(&mut on_delta, self.front.cancel).await?;
         self.turn.count(reply.usage);
         self.turn.rounds += 1;
         Ok(reply.text)
@@ -238,15 +234,15 @@ impl Flow<'_> {
     async fn execute(&mut self, name: &str, args: Value) -> Result<Result<Value, String>, Stop> {
         let id = format!("call_{}", self.turn.rounds);
         let call = ToolCall { id: id.clone(), name: name.to_owned(), args: args.clone() };
-        (self.emit)(Event::ToolStarted { call });
+        (self.front.emit)(Event::ToolStarted { call });
         let started = Instant::now();
-        let ran = self.forge.dispatch().run(name, args, self.emit, self.approver, self.cancel).await;
+        let ran = self.forge.dispatch().run(name, args, self.front.emit, self.front.approver, self.front.cancel).await;
         let duration_ms = started.elapsed().as_secs_f64() * 1e3;
         let (ok, content) = match &ran {
             Ok(ran) => (true, json!({"result": ran.value})),
             Err(error) => (false, json!({"error": error.to_string()})),
         };
-        (self.emit)(Event::ToolCompleted { call_id: id, name: name.to_owned(), ok, content, duration_ms });
+        (self.front.emit)(Event::ToolCompleted { call_id: id, name: name.to_owned(), ok, content, duration_ms });
         match ran {
             Ok(ran) => {
                 self.turn.mark_used(name);
@@ -262,11 +258,11 @@ impl Flow<'_> {
         let mut count = |usage| usages.push(usage);
         let mut grower = Grower {
             forge: self.forge,
-            model: self.model,
+            model: self.front.model,
             count: &mut count,
-            emit: self.emit,
-            approver: self.approver,
-            cancel: self.cancel,
+            emit: self.front.emit,
+            approver: self.front.approver,
+            cancel: self.front.cancel,
         };
         let grown = grower.grow(request, &plan).await;
         for usage in usages {
@@ -279,7 +275,7 @@ impl Flow<'_> {
                 accepted.name
             }
             Ok(Grown::OnlyRan { result, reason }) => {
-                (self.emit)(Event::Notice {
+                (self.front.emit)(Event::Notice {
                     message: format!("the tool was not kept: {reason}; --approve auto keeps it"),
                 });
                 return Ok(self.say(&result));
@@ -297,7 +293,7 @@ impl Flow<'_> {
 
     fn say(&mut self, value: &Value) -> String {
         let text = plain(value);
-        (self.emit)(Event::TextDelta { text: text.clone() });
+        (self.front.emit)(Event::TextDelta { text: text.clone() });
         text
     }
 }
@@ -317,7 +313,7 @@ fn failed_body(name: &str, problem: &str) -> ErrorBody {
         .hint(format!("jarvis cap show {name} --code"))
 }
 
-fn too_long(needed: usize, most: usize) -> ErrorBody {
+fn too_long(needed: u64, most: u64) -> ErrorBody {
     ErrorBody::new(
         ErrorKind::ContextOverflow,
         format!("the request needs about {needed} tokens, and the model reads {most}"),

@@ -134,11 +134,7 @@ fn shot(tools: &str, request: &str) -> String {
 
 fn signature(known: &Known) -> String {
     let capability = &known.capability;
-    let typed: Vec<String> = capability
-        .parameters
-        .get("properties")
-        .and_then(serde_json::Value::as_object)
-        .map(|props| props.iter().map(|(name, schema)| format!("{name}: {}", typescript_type(schema))).collect())
-        .unwrap_or_default();
+    let typed: Vec<String> =
+        capability.takes().iter().map(|p| format!("{}: {}", p.name, typescript_type(p.schema))).collect();
     format!("{}({})", capability.name, typed.join(", "))
 }

@@ -130,19 +130,8 @@ fn arguments(name: &str, text: &str, cut: bool) -> Result<Value, String> {
     }
     match serde_json::from_str::<Value>(text) {
         Ok(value) if value.is_object() => Ok(value),
-        Ok(other) => Err(format!("the arguments must be a JSON object, not {}", kind(&other))),
+        Ok(other) => Err(format!("the arguments must be a JSON object, not {}", jarvis_protocol::kind_of(&other))),
         Err(error) => Err(format!("the arguments are not valid JSON: {error}{cut_note}")),
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
     }
 }
 
