@@ -1,46 +1,36 @@
 //! The one decision every execution passes.
 
-use jarvis_protocol::{ExecPlan, Grants, Limits, Subject};
-use serde::{Deserialize, Serialize};
+use crate::{NetworkRule, Policy};
+use jarvis_protocol::{Capability, ExecPlan, Grants, Limits};
 
-/// What a person (or the config) allows beforehand.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Policy {
-    /// What to do with grants nobody has approved yet.
-    pub approval: Approval,
-    pub network: NetworkRule,
-    /// Hosts allowed for this run (`--allow-net HOST`).
-    pub allowed_hosts: Vec<String>,
-    /// The largest limits a plan may ask for.
-    pub ceiling: Limits,
+/// What was approved for one version of some code: by [`review`](crate::review), or, for a version that is registered,
+/// by the review it passed then. Nobody else makes one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approved {
+    grants: Grants,
+    why: String,
 }
 
-impl Policy {
-    /// Closed: grants are asked for, the network is asked for, limits are bounded.
-    pub fn closed() -> Self {
-        Self {
-            approval: Approval::Ask,
-            network: NetworkRule::Ask,
-            allowed_hosts: Vec::new(),
-            ceiling: Limits { timeout_ms: 300_000, memory_mb: 1024, output_bytes: 16 << 20 },
-        }
+impl Approved {
+    pub(crate) fn new(grants: Grants, why: impl Into<String>) -> Self {
+        Self { grants, why: why.into() }
     }
-}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Approval {
-    Ask,
-    Auto,
-    Deny,
-}
+    /// The grants are part of the version that was approved; whoever calls has checked its digest.
+    pub fn with_version(capability: &Capability) -> Self {
+        let why = if capability.grants.is_empty() { "pure computation" } else { "approved with this version" };
+        Self::new(capability.grants.clone(), why)
+    }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NetworkRule {
-    Ask,
-    Open,
-    Closed,
+    /// For code that reaches nothing.
+    pub fn nothing() -> Self {
+        Self::new(Grants::default(), "pure computation")
+    }
+
+    /// Who said yes, or why nobody had to.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
 }
 
 /// The right to run one plan, once. Only [`decide`] makes it; whoever holds it can run that plan and no other.
@@ -66,15 +56,6 @@ impl Permit {
     }
 }
 
-/// A question for a person about one plan. The plan cannot be put in from outside, so a yes is a yes to what was decided on.
-#[derive(Debug)]
-pub struct Ask {
-    plan: ExecPlan,
-    /// Grants that need a person's word.
-    pub grants: Grants,
-    pub reason: String,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deny {
     pub reason: String,
@@ -85,56 +66,32 @@ pub struct Deny {
 #[expect(clippy::large_enum_variant, reason = "a permit is made once per execution and moved at once")]
 pub enum Decision {
     Permit(Permit),
-    Ask(Box<Ask>),
     Deny(Deny),
 }
 
-/// Decides on one plan. `approved` are the grants that a person has accepted for this very version (they are part of
-/// the registered version), so only what goes beyond them is a question.
-pub fn decide(policy: &Policy, plan: ExecPlan, approved: &Grants) -> Decision {
+/// A plan runs with what was approved and nothing beyond, within the limits, and without network where that is closed.
+pub fn decide(policy: &Policy, plan: ExecPlan, approved: &Approved) -> Decision {
     if let Some(deny) = over_ceiling(policy, &plan.limits) {
         return Decision::Deny(deny);
     }
-    if plan.grants.is_empty() {
-        return Decision::Permit(Permit { plan, why: "pure computation: no grants".to_owned() });
+    if let Some(deny) = closed_network(policy, plan.subject.name().as_str(), &plan.grants) {
+        return Decision::Deny(deny);
     }
-    if policy.network == NetworkRule::Closed && !plan.grants.network.is_empty() {
+    let beyond = plan.grants.beyond(&approved.grants);
+    if !beyond.is_empty() {
         return Decision::Deny(Deny {
-            reason: format!(
-                "the network is closed by config, and `{}` needs {}",
-                plan.subject.name(),
-                plan.grants.network.join(", ")
-            ),
-            hint: Some("set sandbox.network to \"ask\" in config".to_owned()),
+            reason: format!("nobody approved this for `{}`: {beyond}", plan.subject.name()),
+            hint: Some("register it again where you can be asked".to_owned()),
         });
     }
-    let mut open = plan.grants.beyond(approved);
-    open.network.retain(|host| !policy.allowed_hosts.contains(host));
-    if open.is_empty() {
-        return Decision::Permit(Permit { plan, why: "every grant was approved".to_owned() });
-    }
-    match policy.approval {
-        Approval::Auto => Decision::Permit(Permit { plan, why: "grants allowed by --approve auto".to_owned() }),
-        Approval::Deny => Decision::Deny(Deny {
-            reason: format!("`{}` asks for {}", plan.subject.name(), describe(&open)),
-            hint: Some("run it where you can be asked, or with --approve auto or --allow-net HOST".to_owned()),
-        }),
-        Approval::Ask => {
-            let what = match &plan.subject {
-                Subject::Candidate { .. } => "a new version",
-                Subject::Capability { .. } => "a registered version",
-            };
-            let reason = format!("{what} of `{}` asks for {}", plan.subject.name(), describe(&open));
-            Decision::Ask(Box::new(Ask { plan, grants: open, reason }))
-        }
-    }
+    Decision::Permit(Permit { plan, why: approved.why.clone() })
 }
 
-impl Ask {
-    /// A person said yes to this very question.
-    pub fn allow(self) -> Permit {
-        Permit { plan: self.plan, why: "a person allowed it".to_owned() }
-    }
+pub(crate) fn closed_network(policy: &Policy, name: &str, grants: &Grants) -> Option<Deny> {
+    (policy.network == NetworkRule::Closed && !grants.network.is_empty()).then(|| Deny {
+        reason: format!("the network is closed by config, and `{name}` needs {}", grants.network.join(", ")),
+        hint: Some("set sandbox.network to \"ask\" in config".to_owned()),
+    })
 }
 
 fn over_ceiling(policy: &Policy, limits: &Limits) -> Option<Deny> {
@@ -152,20 +109,10 @@ fn over_ceiling(policy: &Policy, limits: &Limits) -> Option<Deny> {
     })
 }
 
-/// `network api.example.com; read data/` for people.
-pub fn describe(grants: &Grants) -> String {
-    [("network", &grants.network), ("read", &grants.read), ("write", &grants.write), ("secrets", &grants.secrets)]
-        .into_iter()
-        .filter(|(_, list)| !list.is_empty())
-        .map(|(kind, list)| format!("{kind} {}", list.join(", ")))
-        .collect::<Vec<_>>()
-        .join("; ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jarvis_protocol::{CapabilityName, Runtime};
+    use jarvis_protocol::{CapabilityName, Runtime, Subject};
     use serde_json::json;
 
     fn plan(grants: Grants) -> ExecPlan {
@@ -176,6 +123,7 @@ mod tests {
             args: json!({}),
             grants,
             limits: Limits::STANDARD,
+            dependencies: Vec::new(),
             fixed: None,
         }
     }
@@ -186,31 +134,33 @@ mod tests {
 
     #[test]
     fn pure_code_needs_nobody() {
-        assert!(matches!(decide(&Policy::closed(), plan(Grants::default()), &Grants::default()), Decision::Permit(_)));
+        let decision = decide(&Policy::closed(), plan(Grants::default()), &Approved::nothing());
+        assert!(matches!(decision, Decision::Permit(_)));
     }
 
     #[test]
-    fn a_grant_beyond_the_approved_version_is_a_question_and_an_approved_one_is_not() {
-        let asked = decide(&Policy::closed(), plan(network("api.example.com")), &Grants::default());
-        assert!(matches!(&asked, Decision::Ask(ask) if ask.grants == network("api.example.com")));
-        let same = decide(&Policy::closed(), plan(network("api.example.com")), &network("api.example.com"));
-        assert!(matches!(same, Decision::Permit(_)));
+    fn what_nobody_approved_does_not_run_and_what_was_approved_does() {
+        let asked = plan(network("api.example.com"));
+        assert!(matches!(decide(&Policy::closed(), asked.clone(), &Approved::nothing()), Decision::Deny(_)));
+        let other = Approved::new(network("other.example.com"), "a person");
+        assert!(matches!(decide(&Policy::closed(), asked.clone(), &other), Decision::Deny(_)));
+        let same = Approved::new(network("api.example.com"), "a person");
+        assert!(matches!(decide(&Policy::closed(), asked, &same), Decision::Permit(_)));
     }
 
     #[test]
     fn a_closed_network_beats_an_approval() {
-        let policy = Policy { network: NetworkRule::Closed, approval: Approval::Auto, ..Policy::closed() };
-        let denied = decide(&policy, plan(network("api.example.com")), &network("api.example.com"));
-        assert!(matches!(denied, Decision::Deny(_)));
+        let policy = Policy { network: NetworkRule::Closed, ..Policy::closed() };
+        let approved = Approved::new(network("api.example.com"), "a person");
+        assert!(matches!(decide(&policy, plan(network("api.example.com")), &approved), Decision::Deny(_)));
     }
 
     #[test]
     fn absurd_limits_are_refused() {
         for limits in [Limits { timeout_ms: 0, ..Limits::STANDARD }, Limits { memory_mb: 1 << 40, ..Limits::STANDARD }]
         {
-            let mut plan = plan(Grants::default());
-            plan.limits = limits;
-            assert!(matches!(decide(&Policy::closed(), plan, &Grants::default()), Decision::Deny(_)));
+            let plan = ExecPlan { limits, ..plan(Grants::default()) };
+            assert!(matches!(decide(&Policy::closed(), plan, &Approved::nothing()), Decision::Deny(_)));
         }
     }
 }

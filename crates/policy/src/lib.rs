@@ -1,6 +1,10 @@
-//! Pure decisions: may this run? The answer is a [`Permit`] (which alone the sandbox accepts), a question for a
-//! person, or a refusal with its reason.
+//! Pure decisions. [`review`] answers whether a new version may have what it asks for: yes, no, or a question for a
+//! person. [`decide`] answers whether one plan may run: a [`Permit`], which alone the sandbox accepts, or a refusal.
 
 mod decide;
+mod process;
+mod review;
 
-pub use decide::{Approval, Ask, Decision, Deny, NetworkRule, Permit, Policy, decide, describe};
+pub use decide::{Approved, Decision, Deny, Permit, decide};
+pub use process::{CommandView, ProcessAsk, ProcessPermit, ProcessVerdict, review_process};
+pub use review::{Approval, Ask, NetworkRule, Policy, Verdict, Version, review};

@@ -50,19 +50,29 @@ impl From<CapabilityName> for String {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Runtime {
     /// TypeScript or JavaScript in the embedded engine.
     #[default]
     Typescript,
     Python,
+    /// TypeScript or JavaScript in the person's own `deno`, in the jail.
+    Deno,
 }
 
 impl Runtime {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Runtime::Typescript => "typescript",
+            Runtime::Python => "python",
+            Runtime::Deno => "deno",
+        }
+    }
+
     pub fn extension(self) -> &'static str {
         match self {
-            Runtime::Typescript => "ts",
+            Runtime::Typescript | Runtime::Deno => "ts",
             Runtime::Python => "py",
         }
     }
@@ -82,8 +92,13 @@ pub struct Grants {
 }
 
 impl Grants {
+    /// Each kind of grant with its name in the definition.
+    pub fn lists(&self) -> [(&'static str, &[String]); 4] {
+        [("network", &self.network), ("read", &self.read), ("write", &self.write), ("secrets", &self.secrets)]
+    }
+
     pub fn is_empty(&self) -> bool {
-        self.network.is_empty() && self.read.is_empty() && self.write.is_empty() && self.secrets.is_empty()
+        self.lists().iter().all(|(_, list)| list.is_empty())
     }
 
     /// What `self` asks for beyond `before`.
@@ -97,6 +112,19 @@ impl Grants {
             write: extra(&self.write, &before.write),
             secrets: extra(&self.secrets, &before.secrets),
         }
+    }
+}
+
+impl fmt::Display for Grants {
+    /// `network api.example.com; read data/`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<String> = self
+            .lists()
+            .iter()
+            .filter(|(_, list)| !list.is_empty())
+            .map(|(kind, list)| format!("{kind} {}", list.join(", ")))
+            .collect();
+        f.write_str(&kinds.join("; "))
     }
 }
 
@@ -157,6 +185,17 @@ pub enum Status {
     Retired,
 }
 
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Active => "active",
+            Status::Disabled => "disabled",
+            Status::Quarantined => "quarantined",
+            Status::Retired => "retired",
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CreatedBy {
@@ -200,6 +239,9 @@ pub struct Capability {
     pub grants: Grants,
     #[serde(default = "Limits::standard")]
     pub limits: Limits,
+    /// Packages that the code imports, `name==version` each (Python).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<String>,
     #[serde(default)]
     pub examples: Vec<Example>,
     #[serde(default = "first_version", deserialize_with = "lenient_version")]
@@ -239,6 +281,7 @@ impl Capability {
             returns: anything(),
             grants: Grants::default(),
             limits: Limits::STANDARD,
+            dependencies: Vec::new(),
             examples: Vec::new(),
             version: first_version(),
             changelog: Vec::new(),

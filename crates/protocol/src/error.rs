@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Closed list; scripts match on it. Exit code 2 for `usage` and `config`, 1 for the rest.
+/// Closed list; scripts match on it. Exit code 2 for `usage` and `config`, 130 for `cancelled`, 255 for `internal`, 1 for
+/// the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {

@@ -1,21 +1,8 @@
-//! What goes in (`Op`) and what comes out (`Event`) of a session. `--json` prints one event a line.
+//! What comes out of a session. `--json` prints one event a line.
 
 use crate::{ErrorBody, Grants, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-/// What a front end may ask of a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type")]
-pub enum Op {
-    #[serde(rename = "user.message")]
-    UserMessage { text: String },
-    /// The answer to `Event::ApprovalRequested`.
-    #[serde(rename = "approval")]
-    Approval { id: String, allow: bool },
-    #[serde(rename = "cancel")]
-    Cancel,
-}
 
 /// Tokens and cost over every model call of a turn. `cost_usd` is 0 for a local model.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -45,6 +32,8 @@ pub enum StopReason {
     EndTurn,
     MaxRounds,
     MaxTokens,
+    /// One reply reached its own length limit and was cut.
+    ReplyCut,
     MaxCost,
     MaxTime,
     Cancelled,
@@ -104,7 +93,7 @@ pub enum Event {
     ApprovalRequested {
         id: String,
         capability: String,
-        /// What is asked for beyond the previous version.
+        /// All that the code could reach and that no flag allowed beforehand.
         grants: Grants,
         reason: String,
     },

@@ -5,13 +5,17 @@ mod error;
 mod event;
 mod message;
 mod plan;
+mod process;
+mod text;
 
 pub use capability::{
     Capability, CapabilityName, Change, CreatedBy, Example, Grants, Limits, NameError, Origin, Parameter, Runtime,
     Status,
 };
 pub use error::{ErrorBody, ErrorKind};
-pub use event::{Event, ForgeStep, Op, StopReason, Usage};
-pub use message::{Message, Role, ToolCall, ToolOutcome, ToolSpec, kind_of};
-pub use plan::{ExecPlan, Execution, ExitClass, Fixed, ScriptError, Subject};
+pub use event::{Event, ForgeStep, StopReason, Usage};
+pub use message::{Message, Role, ToolCall, ToolSpec};
+pub use plan::{Egress, ExecPlan, Execution, ExitClass, Fixed, ScriptError, Subject};
+pub use process::{Preset, ProcessLimits, ProcessPlan};
 pub use semver::Version;
+pub use text::{is_deceptive, kind_of, request_value, value_text};

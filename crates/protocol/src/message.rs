@@ -69,18 +69,3 @@ pub struct ToolSpec {
     /// JSON Schema; an object.
     pub parameters: Value,
 }
-
-/// What a tool call came to. `Err` is for the model to read and act on; what ends the turn is another type.
-pub type ToolOutcome = Result<Value, String>;
-
-/// What a JSON value is, as a message says it: `a number`, `an array`.
-pub fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}

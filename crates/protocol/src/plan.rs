@@ -39,6 +39,9 @@ pub struct ExecPlan {
     pub args: Value,
     pub grants: Grants,
     pub limits: Limits,
+    /// Packages that the code imports; see [`crate::Capability`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<String>,
     #[serde(default)]
     pub fixed: Option<Fixed>,
 }
@@ -72,6 +75,13 @@ pub struct ScriptError {
     pub column: Option<u32>,
 }
 
+impl ScriptError {
+    /// An error without a place in the code.
+    pub fn new(name: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { name: name.into(), message: message.into(), line: None, column: None }
+    }
+}
+
 impl std::fmt::Display for ScriptError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.name, self.message)?;
@@ -96,4 +106,35 @@ pub struct Execution {
     pub peak_memory_kb: u64,
     /// The layers really in force, e.g. `namespaces`, `seccomp`, `landlock`, `rlimits`.
     pub isolation: Vec<String>,
+    /// What left and came back, host by host; empty where nothing was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub egress: Vec<Egress>,
+}
+
+/// What one execution did with one host.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Egress {
+    /// With its port, where it is not the usual one.
+    pub host: String,
+    pub requests: u64,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    /// Attempts that were refused.
+    #[serde(default)]
+    pub denied: u64,
+}
+
+impl Execution {
+    /// Why there is no value, in one line.
+    pub fn failure(&self) -> String {
+        match (&self.error, self.exit) {
+            (Some(error), _) => error.to_string(),
+            (None, ExitClass::Timeout) => "it did not end within its time limit".to_owned(),
+            (None, ExitClass::Memory) => "it needed more memory than its limit".to_owned(),
+            (None, ExitClass::Output) => "its output is larger than its limit".to_owned(),
+            (None, ExitClass::Cancelled) => "it was cancelled".to_owned(),
+            (None, ExitClass::Crashed) => "its worker died".to_owned(),
+            (None, ExitClass::Ok | ExitClass::Rejected | ExitClass::Threw) => "it ended without a result".to_owned(),
+        }
+    }
 }
