@@ -40,6 +40,15 @@ impl Head {
         })))
     }
 
+    /// Puts a head that cannot be understood aside under a name of its own, which is returned.
+    pub fn keep_aside(dir: &Path) -> Result<String, AuditError> {
+        let free = (1u32..).map(|n| format!("head.json.damaged-{n}")).find(|name| !dir.join(name).exists());
+        let name = free.unwrap_or_else(|| "head.json.damaged".to_owned());
+        let path = path(dir);
+        fs::rename(&path, dir.join(&name)).map_err(|e| AuditError::io("keep", &path, e))?;
+        Ok(name)
+    }
+
     /// Not synced: a head that is older than the log is brought up from the log.
     pub fn write(&self, dir: &Path) -> Result<(), AuditError> {
         let staged = dir.join("head.json.tmp");

@@ -17,5 +17,5 @@ mod verify;
 
 pub use log::AuditLog;
 pub use record::{AuditError, Entry, Filter, Kind, Record, Tail};
-pub use redact::redact;
+pub use redact::{redact, redact_value};
 pub use verify::{Problem, Verify};

@@ -169,7 +169,10 @@ fn current(dir: &Path) -> Result<(Head, Option<Value>), AuditError> {
             head.write(dir)?;
             (head, None)
         }
-        (Some(Err(problem)), _) => (last_line(dir, &names)?, Some(json!({"head_damaged": problem}))),
+        (Some(Err(problem)), _) => {
+            let kept = Head::keep_aside(dir)?;
+            (last_line(dir, &names)?, Some(json!({"head_damaged": problem, "kept_as": kept})))
+        }
         (None, Some(_)) => (last_line(dir, &names)?, Some(json!({"head_missing": true}))),
     };
     let mut head = head;

@@ -256,6 +256,7 @@ fn a_head_that_lags_is_caught_up_and_a_lost_one_is_reported() {
     assert!(log.verify().unwrap().problems.iter().any(|p| p.what.contains("damaged")));
     assert_eq!(log.append(record(119, Kind::Outcome)).unwrap(), 126);
     assert!(log.verify().unwrap().problems.iter().any(|p| p.what.contains("head.json was damaged")));
+    assert!(home.path().join("head.json.damaged-1").exists(), "the damaged one is kept");
 }
 
 #[test]
@@ -316,7 +317,7 @@ fn killed_at_any_point_the_log_stays_whole() {
     let home = tempfile::tempdir().unwrap();
     let start = Instant::now();
     let mut kills = 0u64;
-    let mut records = 0;
+    let (mut records, mut moved) = (0, 0);
     while start.elapsed() < Duration::from_secs(6) {
         let mut child = child(home.path(), usize::MAX);
         std::thread::sleep(Duration::from_micros(20_000 + kills * 7919 % 30_000));
@@ -326,38 +327,11 @@ fn killed_at_any_point_the_log_stays_whole() {
         let verify = verify(home.path());
         assert!(verify.problems.is_empty(), "after kill {kills}: {verify:?}");
         assert!(verify.records >= records, "after kill {kills}");
+        moved += u64::from(verify.records > records);
         records = verify.records;
     }
+    assert!(kills >= 20 && moved * 2 > kills, "{moved} of {kills} killed processes wrote something");
     let last = AuditLog::open(home.path().to_owned()).append(record(0, Kind::Intent)).unwrap();
     assert!(last > records && verify(home.path()).problems.is_empty());
     println!("{kills} kills, {last} records");
-}
-
-#[test]
-fn times_of_appending_verifying_and_tailing() {
-    let home = tempfile::tempdir().unwrap();
-    let log = AuditLog::open(home.path().to_owned());
-    let mut times = Vec::new();
-    for i in 0..2_000 {
-        let start = Instant::now();
-        log.append(Record { at: "2026-01-05T10:00:00Z".into(), ..record(i, Kind::Outcome) }).unwrap();
-        times.push(start.elapsed());
-    }
-    times.sort();
-    println!("append without sync: median {:?}, p99 {:?}", times[1_000], times[1_980]);
-    let mut times: Vec<Duration> = (0..50)
-        .map(|i| {
-            let start = Instant::now();
-            log.append(Record { at: "2026-01-05T10:00:00Z".into(), ..record(i, Kind::Intent) }).unwrap();
-            start.elapsed()
-        })
-        .collect();
-    times.sort();
-    println!("append with sync: median {:?}", times[25]);
-    let start = Instant::now();
-    assert!(log.verify().unwrap().problems.is_empty());
-    println!("verify of 2,050: {:?}", start.elapsed());
-    let start = Instant::now();
-    assert_eq!(log.tail(20, &Filter::default()).unwrap().entries.len(), 20);
-    println!("tail of 20: {:?}", start.elapsed());
 }

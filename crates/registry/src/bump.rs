@@ -5,14 +5,14 @@ use jarvis_protocol::{Capability, Version};
 use serde_json::{Map, Value};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Bump {
+pub(crate) enum Bump {
     Patch,
     Minor,
     Major,
 }
 
 impl Bump {
-    pub(crate) fn apply(self, version: &Version) -> Version {
+    pub fn apply(self, version: &Version) -> Version {
         match self {
             Bump::Patch => Version::new(version.major, version.minor, version.patch + 1),
             Bump::Minor => Version::new(version.major, version.minor + 1, 0),
@@ -22,7 +22,7 @@ impl Bump {
 }
 
 /// What replacing `old` by `new` moves. Where it cannot be seen that old calls still work, it is major.
-pub fn bump(old: &Capability, new: &Capability) -> Bump {
+pub(crate) fn bump(old: &Capability, new: &Capability) -> Bump {
     if !new.grants.beyond(&old.grants).is_empty() || old.runtime != new.runtime {
         return Bump::Major;
     }

@@ -1,19 +1,26 @@
 //! The digest that ties code, schemas and grants of a version together.
 
-use jarvis_protocol::{Capability, Grants};
+use jarvis_protocol::{Capability, Grants, Runtime};
 use serde_json::Value;
 
-/// BLAKE3, in hexadecimal, over the code, `parameters`, `returns` and `grants` of `capability`. The order of keys,
-/// and the order and repetition of grants, make no difference.
+/// BLAKE3, in hexadecimal, over the code, `parameters`, `returns`, `grants` and `dependencies` of `capability`. The
+/// order of keys, and the order and repetition of grants, make no difference.
 pub fn digest(capability: &Capability, code: &str) -> String {
     let mut hasher = blake3::Hasher::new();
-    let parts = [
+    let mut parts = vec![
         "jarvis capability 1".to_owned(),
         code.to_owned(),
         canonical(&capability.parameters),
         canonical(&capability.returns),
         canonical(&grants(&capability.grants)),
     ];
+    // What was added later only counts where it is used, so that older digests stay as they are.
+    if capability.runtime != Runtime::Typescript {
+        parts.push(format!("runtime {}", capability.runtime.as_str()));
+    }
+    if !capability.dependencies.is_empty() {
+        parts.push(canonical(&capability.dependencies.clone().into()));
+    }
     for part in parts {
         // The length in front keeps text from moving between the parts unseen.
         hasher.update(&(part.len() as u64).to_le_bytes());

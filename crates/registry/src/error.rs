@@ -32,6 +32,8 @@ pub enum RegistryError {
     /// The new state is in `index.json` and in force, but not in git; the next write commits it.
     #[error("`{name}` is registered, but its commit in {} failed: {message}", root.display())]
     NotCommitted { name: String, root: PathBuf, message: String },
+    #[error("`{name}` is removed, but not its statistics: {message}")]
+    NotForgotten { name: String, message: String },
     #[error("the statistics in {}: {message}", path.display())]
     Statistics { path: PathBuf, message: String },
 }
@@ -85,6 +87,10 @@ impl RegistryError {
             RegistryError::NotCommitted { root, .. } => {
                 (ErrorKind::Disk, Some(format!("look at it with: git -C {} status", root.display())))
             }
+            RegistryError::NotForgotten { .. } => (
+                ErrorKind::Damaged,
+                Some("a capability of that name registered later would show its old runs".to_owned()),
+            ),
             RegistryError::Statistics { path, .. } => {
                 (ErrorKind::Damaged, Some(format!("check free space and permissions of {}", path.display())))
             }

@@ -13,6 +13,8 @@ pub(crate) const INDEX: &str = "index.json";
 const MARKER: &str = "git-is-written";
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 const TRAILER: &str = "Capability: ";
+/// For versions that are in force, and were not registered by the commit that names them.
+const KEPT_TRAILER: &str = "Capability-kept: ";
 /// Kept out of `git status`; written to `.git/info/exclude`, so no file of the workspace is needed for it.
 const EXCLUDED: [&str; 4] = ["/.lock", "/.staged/", "/index.json.damaged-*", "/.damaged.*.tmp"];
 
@@ -24,9 +26,14 @@ pub(crate) struct Git {
 /// A path relative to the root, with `/`, and its new content; none deletes it.
 pub(crate) type Change<'a> = (&'a str, Option<&'a [u8]>);
 
-/// `name version`, as commit messages carry it, so that history finds the commit of a version.
+/// `name version`, as the commit of a registration carries it, so that history finds the commit of a version.
 pub(crate) fn trailer(name: &str, version: &str) -> String {
     format!("{TRAILER}{name} {version}")
+}
+
+/// The same of a version that came from outside of jarvis: history finds it, nobody counts it as a registration.
+pub(crate) fn kept_trailer(name: &str, version: &str) -> String {
+    format!("{KEPT_TRAILER}{name} {version}")
 }
 
 impl Git {
@@ -158,9 +165,10 @@ impl Git {
             }
             Ok(commit)
         };
-        write().map(|id| id.to_string()).map_err(|e| RegistryError::Git {
-            root: self.root.clone(),
-            message: format!("the commit could not be written; is the disk full? ({})", e.message()),
+        // Nothing of it is damaged: it is the disk that does not take it.
+        write().map(|id| id.to_string()).map_err(|e| {
+            let source = std::io::Error::other(format!("is the disk full? ({})", e.message()));
+            RegistryError::io("write a commit into", &self.root, source)
         })
     }
 
@@ -249,11 +257,13 @@ impl Git {
         name: &str,
         mut enough: impl FnMut(&[VersionCommit]) -> bool,
     ) -> Result<Vec<VersionCommit>, RegistryError> {
-        let prefix = format!("{TRAILER}{name} ");
+        let prefixes = [trailer(name, ""), kept_trailer(name, "")];
         let mut found = Vec::new();
         self.walk(|commit| {
             let message = String::from_utf8_lossy(commit.message_bytes());
-            if let Some(version) = message.lines().find_map(|line| line.strip_prefix(&prefix)) {
+            if let Some(version) =
+                message.lines().find_map(|line| prefixes.iter().find_map(|prefix| line.strip_prefix(prefix.as_str())))
+            {
                 found.push(VersionCommit {
                     version: version.trim().to_owned(),
                     seconds: commit.time().seconds(),
@@ -266,7 +276,7 @@ impl Git {
         Ok(found)
     }
 
-    /// Commits since `seconds` (since the epoch) that name a version.
+    /// Versions registered since `seconds` (since the epoch); what was taken over or kept does not count.
     pub fn registrations_since(&self, seconds: i64) -> Result<usize, RegistryError> {
         let mut count = 0;
         self.walk(|commit| {

@@ -15,9 +15,8 @@ mod stats;
 mod types;
 mod write;
 
-pub use bump::{Bump, bump};
 pub use digest::digest;
 pub use error::RegistryError;
 pub use registry::Registry;
-pub use search::{FITS, SIMILAR};
+pub use search::{FITS, SIMILAR, similarity};
 pub use types::{Author, Code, Damaged, HistoryEntry, Hit, Listing, NewVersion, Registered, Run, Stats};

@@ -1,11 +1,12 @@
 //! Before each write: finish what an interrupted one left, and put into git what was changed outside of jarvis.
 //! `index.json` is the truth: a version that is in it is registered, one that is not is dropped.
 
-use crate::git::{Change, Git, INDEX, trailer};
+use crate::digest::digest;
+use crate::git::{Change, Git, INDEX, kept_trailer, trailer};
 use crate::index::{Document, parse_entry};
 use crate::registry::{STAGED, code_path, staged_code};
 use crate::snapshot::Snapshot;
-use crate::{Author, RegistryError, digest, disk};
+use crate::{Author, RegistryError, disk};
 use jarvis_protocol::Capability;
 use std::collections::HashMap;
 use std::fs;
@@ -37,8 +38,8 @@ fn bring_history_up(root: &Path, git: &Git, author: &Author, snapshot: &Snapshot
         .map(|cap| (cap.name.to_string(), cap))
         .collect();
 
-    let mut interrupted = false;
-    let mut trailers = Vec::new();
+    let mut kept: Vec<&Capability> = Vec::new();
+    let mut written: Vec<&Capability> = Vec::new();
     let mut files: Vec<(String, Option<Vec<u8>>)> = Vec::new();
     for cap in snapshot.capabilities() {
         let old = before.get(cap.name.as_str());
@@ -52,12 +53,17 @@ fn bring_history_up(root: &Path, git: &Git, author: &Author, snapshot: &Snapshot
         {
             disk::publish(&staged, &path)?;
         }
+        let mut digest_fits = false;
         if let Some(bytes) = disk::read(&path)? {
-            // Nobody works out a digest by hand.
-            interrupted |= std::str::from_utf8(&bytes).is_ok_and(|text| digest(cap, text) == cap.digest);
+            digest_fits = std::str::from_utf8(&bytes).is_ok_and(|text| digest(cap, text) == cap.digest);
             files.push((relative(cap), Some(bytes)));
         }
-        trailers.push(trailer(cap.name.as_str(), &cap.version.to_string()));
+        // Nobody works out a digest by hand.
+        if digest_fits {
+            written.push(cap)
+        } else {
+            kept.push(cap)
+        }
         if let Some(old) = old.filter(|old| relative(old) != relative(cap)) {
             drop_file(root, git, old, &mut files)?;
         }
@@ -70,11 +76,20 @@ fn bring_history_up(root: &Path, git: &Git, author: &Author, snapshot: &Snapshot
         }
     }
 
+    // An interrupted write leaves one version uncommitted, as every write begins here; more of them were copied from
+    // another workspace.
+    let interrupted = written.len() == 1;
+    if !interrupted {
+        kept.append(&mut written);
+    }
     let what = match (first, interrupted) {
         (true, false) => "take over the index as it is",
         (_, true) => "finish an interrupted write",
         (false, false) => "keep changes made outside of jarvis",
     };
+    let line = |of: fn(&str, &str) -> String, cap: &Capability| of(cap.name.as_str(), &cap.version.to_string());
+    let trailers: Vec<String> =
+        written.iter().map(|cap| line(trailer, cap)).chain(kept.iter().map(|cap| line(kept_trailer, cap))).collect();
     let message = format!("{what}\n\n{}", trailers.join("\n"));
     let mut changes: Vec<Change<'_>> = vec![(INDEX, Some(&snapshot.bytes))];
     changes.extend(files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_deref())));

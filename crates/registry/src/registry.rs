@@ -1,12 +1,13 @@
 //! The registry itself: reading, searching, counting. Writing is in `write`.
 
+use crate::digest::digest;
 use crate::git::{Git, INDEX};
 use crate::index::{Document, parse_entry};
 use crate::search;
 use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
 use crate::types::{Author, Code, HistoryEntry, Hit, Listing, Run, Stats};
-use crate::{RegistryError, digest, disk};
+use crate::{RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName, Version};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -141,26 +142,15 @@ impl Registry {
     /// [`FITS`](crate::FITS) means that it likely does not fit; nothing in common at all is no hit.
     pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Hit>, RegistryError> {
         let snapshot = self.snapshot()?;
-        search::search(&snapshot, query, limit).into_iter().map(|found| self.hit(&snapshot, found)).collect()
+        Ok(hits(&snapshot, search::search(&snapshot, query, limit)))
     }
 
     /// Registered capabilities that `candidate` would repeat: its name, or its meaning with a signature that takes
-    /// the same kinds of values. The closest first; the same name has score 1.
+    /// the same kinds of values. The closest first; the same name has score 1, whatever it means: for that see
+    /// [`similarity`](crate::similarity).
     pub fn find_similar(&self, candidate: &Capability) -> Result<Vec<Hit>, RegistryError> {
         let snapshot = self.snapshot()?;
-        search::similar(&snapshot, candidate).into_iter().map(|found| self.hit(&snapshot, found)).collect()
-    }
-
-    fn hit(&self, snapshot: &Snapshot, found: search::Found) -> Result<Hit, RegistryError> {
-        let Some(capability) = snapshot.capability(found.position) else {
-            return Err(RegistryError::NotFound(format!("#{}", found.position + 1)));
-        };
-        Ok(Hit {
-            stats: self.inner.stats.of(&capability.name, Some(&capability.version))?,
-            capability: capability.clone(),
-            score: found.score,
-            suppressed_by: found.suppressed_by,
-        })
+        Ok(hits(&snapshot, search::similar(&snapshot, candidate)))
     }
 
     /// Counts an execution.
@@ -215,13 +205,24 @@ impl Registry {
         Ok(entries)
     }
 
-    /// Versions registered at or after `since`, for the alarm on bursts.
+    /// Versions registered at or after `since`, for the alarm on bursts. Entries of an index that was taken over, and
+    /// what people changed by hand, do not count.
     pub fn recent_registrations(&self, since: jiff::Timestamp) -> Result<usize, RegistryError> {
         match Git::open(&self.inner.root)? {
             Some(git) => git.registrations_since(since.as_second()),
             None => Ok(0),
         }
     }
+}
+
+fn hits(snapshot: &Snapshot, found: Vec<search::Found>) -> Vec<Hit> {
+    found
+        .into_iter()
+        .filter_map(|found| {
+            let capability = snapshot.capability(found.position)?.clone();
+            Some(Hit { capability, score: found.score, suppressed_by: found.suppressed_by })
+        })
+        .collect()
 }
 
 fn from_commit(commit: crate::git::VersionCommit) -> Option<HistoryEntry> {

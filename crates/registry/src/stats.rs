@@ -2,7 +2,7 @@
 
 use crate::RegistryError;
 use crate::types::{Run, Stats};
-use jarvis_protocol::{CapabilityName, Version};
+use jarvis_protocol::{CapabilityName, Egress, Version};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +21,9 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS capability_runs (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, version TEXT NOT NULL, ok INTEGER NOT NULL,
         wall_us INTEGER NOT NULL, at TEXT NOT NULL);
+    CREATE TABLE IF NOT EXISTS capability_egress (
+        name TEXT NOT NULL, host TEXT NOT NULL, requests INTEGER NOT NULL, sent INTEGER NOT NULL,
+        received INTEGER NOT NULL, denied INTEGER NOT NULL, PRIMARY KEY (name, host)) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS capability_runs_by_name ON capability_runs (name, id);";
 
 pub(crate) struct Statistics {
@@ -56,6 +59,9 @@ impl Statistics {
                  (SELECT id FROM capability_runs WHERE name = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
             )?
             .execute(params![name.as_str(), KEPT])?;
+            for egress in &run.egress {
+                record_egress(tx, name, egress)?;
+            }
             Ok(())
         })
     }
@@ -65,7 +71,7 @@ impl Statistics {
             return Ok(());
         }
         self.write(|tx| {
-            for table in ["capability_totals", "capability_errors", "capability_runs"] {
+            for table in ["capability_totals", "capability_errors", "capability_runs", "capability_egress"] {
                 tx.execute(&format!("DELETE FROM {table} WHERE name = ?"), [name.as_str()])?;
             }
             Ok(())
@@ -123,6 +129,36 @@ impl Statistics {
     }
 }
 
+/// Hosts counted one by one for each capability; what lies beyond is counted together, under no name.
+const HOSTS: i64 = 50;
+
+fn record_egress(
+    tx: &rusqlite::Transaction<'_>,
+    name: &CapabilityName,
+    egress: &Egress,
+) -> Result<(), rusqlite::Error> {
+    let known: bool = tx
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM capability_egress WHERE name = ?1 AND host = ?2)
+             OR (SELECT count(*) FROM capability_egress WHERE name = ?1) < ?3",
+        )?
+        .query_row(params![name.as_str(), egress.host, HOSTS], |row| row.get(0))?;
+    let host = if known { egress.host.as_str() } else { "" };
+    tx.prepare_cached(
+        "INSERT INTO capability_egress VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (name, host) DO UPDATE SET
+         requests = requests + ?3, sent = sent + ?4, received = received + ?5, denied = denied + ?6",
+    )?
+    .execute(params![
+        name.as_str(),
+        host,
+        egress.requests as i64,
+        egress.sent_bytes as i64,
+        egress.received_bytes as i64,
+        egress.denied as i64
+    ])?;
+    Ok(())
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -142,10 +178,7 @@ fn open_to_write(path: &std::path::Path) -> Result<Connection, rusqlite::Error> 
 }
 
 fn read(db: &Connection, name: &CapabilityName, current: Option<&Version>) -> Result<Stats, rusqlite::Error> {
-    let has_tables: bool = db
-        .prepare_cached("SELECT count(*) FROM sqlite_schema WHERE name = 'capability_runs'")?
-        .query_row([], |row| row.get(0))?;
-    if !has_tables {
+    if !has_table(db, "capability_runs")? {
         return Ok(Stats::default());
     }
     let totals = db
@@ -174,7 +207,32 @@ fn read(db: &Connection, name: &CapabilityName, current: Option<&Version>) -> Re
         mean_ms: if runs > 0 { wall_us as f64 / runs as f64 / 1000.0 } else { 0.0 },
         last_used: Some(last_used),
         errors,
+        egress: read_egress(db, name)?,
     })
+}
+
+fn has_table(db: &Connection, table: &str) -> Result<bool, rusqlite::Error> {
+    db.prepare_cached("SELECT count(*) FROM sqlite_schema WHERE name = ?")?.query_row([table], |row| row.get(0))
+}
+
+fn read_egress(db: &Connection, name: &CapabilityName) -> Result<Vec<Egress>, rusqlite::Error> {
+    // A file of an earlier version has no such table before its next write.
+    if !has_table(db, "capability_egress")? {
+        return Ok(Vec::new());
+    }
+    db.prepare_cached(
+        "SELECT host, requests, sent, received, denied FROM capability_egress WHERE name = ? ORDER BY requests DESC",
+    )?
+    .query_map([name.as_str()], |row| {
+        Ok(Egress {
+            host: row.get(0)?,
+            requests: row.get::<_, i64>(1)? as u64,
+            sent_bytes: row.get::<_, i64>(2)? as u64,
+            received_bytes: row.get::<_, i64>(3)? as u64,
+            denied: row.get::<_, i64>(4)? as u64,
+        })
+    })?
+    .collect()
 }
 
 /// Escapes what has a meaning in a `file:` URI.

@@ -1,6 +1,6 @@
 //! What goes into the registry and what comes out of it.
 
-use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Version};
+use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Egress, Version};
 use std::collections::BTreeMap;
 
 /// Who signs the commits.
@@ -42,11 +42,10 @@ pub struct Hit {
     pub score: f64,
     /// The suppression that fits the query better than the triggers do.
     pub suppressed_by: Option<String>,
-    pub stats: Stats,
 }
 
-/// A definition and its code, to become the next version of `capability.name`. The version, digest, changelog,
-/// `tool_path` and `created` of `capability` are not read: the registry works them out.
+/// A definition and its code, to become the next version of `capability.name`. The version, status, digest,
+/// changelog, `tool_path` and `created` of `capability` are not read: the registry works them out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewVersion {
     pub capability: Capability,
@@ -80,6 +79,8 @@ pub struct Run {
     pub wall_us: u64,
     /// Of a failure: `timeout`, `threw`, …
     pub error_class: Option<String>,
+    /// What it did with each host.
+    pub egress: Vec<Egress>,
     /// RFC 3339.
     pub at: String,
 }
@@ -96,6 +97,8 @@ pub struct Stats {
     pub last_used: Option<String>,
     /// Failures by class.
     pub errors: BTreeMap<String, u64>,
+    /// By host, of all runs together; the most asked first. Without a name: hosts beyond the first fifty.
+    pub egress: Vec<Egress>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

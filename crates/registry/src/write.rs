@@ -1,12 +1,14 @@
 //! Changes of the registry. Each is staged, written to git as objects, and then put in force by one rename of
 //! `index.json`; killed anywhere, the state is the old one or the new one.
 
+use crate::bump::bump;
+use crate::digest::digest;
 use crate::git::{Change, Git, INDEX, trailer};
 use crate::index::{Document, entry};
 use crate::recover::{recover, relative};
 use crate::registry::{Registry, STAGED, code_path, staged_code};
 use crate::snapshot::Snapshot;
-use crate::{Bump, NewVersion, Registered, RegistryError, bump, digest, disk};
+use crate::{NewVersion, Registered, RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName, Status, Version};
 use std::fs;
 use std::sync::Arc;
@@ -92,24 +94,35 @@ impl Registry {
         let mut document = snapshot.document.clone();
         document.entries[position] = entry(&capability)
             .map_err(|e| RegistryError::Invalid { name: name.to_string(), problem: e.to_string() })?;
-        let message = format!("{name}: {}", format!("{status:?}").to_lowercase());
+        let message = format!("{name}: {}", status.as_str());
         let when = jiff::Timestamp::now().as_second();
         self.put_in_force(&git, Write { name, when, message, document, code: None, delete: None })
     }
 
     /// Takes the capability, its code and its statistics away; git keeps the versions. Returns the commit.
+    ///
+    /// # Errors
+    /// `NotCommitted` and `NotForgotten` alone say that it is removed.
     pub fn remove(&self, name: &CapabilityName) -> Result<String, RegistryError> {
         let _lock = disk::lock(&self.inner.root)?;
         let (git, snapshot) = self.prepare_to_write()?;
         let (position, capability) = found(&snapshot, name)?;
         let when = jiff::Timestamp::now().as_second();
         self.keep_hand_edits(&git, Some(capability), capability, when)?;
-        self.inner.stats.forget(name)?;
         let mut document = snapshot.document.clone();
         document.entries.remove(position);
         let delete = self.own_file(&snapshot, capability);
         let message = format!("{name}: removed");
-        self.put_in_force(&git, Write { name, when, message, document, code: None, delete })
+        let done = self.put_in_force(&git, Write { name, when, message, document, code: None, delete });
+        // Of a capability that is still there the statistics stay.
+        if !matches!(done, Ok(_) | Err(RegistryError::NotCommitted { .. })) {
+            return done;
+        }
+        let forgotten = self.inner.stats.forget(name);
+        let commit = done?;
+        forgotten
+            .map_err(|e| RegistryError::NotForgotten { name: name.to_string(), message: e.to_string() })
+            .map(|()| commit)
     }
 
     /// Called under the lock.
@@ -219,7 +232,7 @@ fn found<'a>(snapshot: &'a Snapshot, name: &CapabilityName) -> Result<(usize, &'
         .ok_or_else(|| RegistryError::NotFound(name.to_string()))
 }
 
-/// `new` with what the registry decides: version, digest, changelog, and all that survives an update.
+/// `new` with what the registry decides: version, status, digest, changelog, and all that survives an update.
 fn successor(previous: Option<&Capability>, new: &NewVersion) -> Capability {
     let mut next = new.capability.clone();
     next.tool_path = format!("tools/{}.{}", next.name, next.runtime.extension());
@@ -229,9 +242,10 @@ fn successor(previous: Option<&Capability>, new: &NewVersion) -> Capability {
     next.model = new.model.clone();
     next.version = Version::new(1, 0, 0);
     next.changelog = Vec::new();
+    // A definition taken from one that is switched off says so still; what is registered now is to be used.
+    next.status = Status::Active;
     if let Some(previous) = previous {
-        let moved = bump(previous, &next);
-        next.version = moved.apply(&previous.version);
+        next.version = bump(previous, &next).apply(&previous.version);
         next.changelog = previous.changelog.clone();
         next.created_by = previous.created_by;
         if !previous.created.is_empty() {
@@ -239,9 +253,6 @@ fn successor(previous: Option<&Capability>, new: &NewVersion) -> Capability {
         }
         next.model = next.model.or_else(|| previous.model.clone());
         next.supersedes = next.supersedes.or_else(|| previous.supersedes.clone());
-        if next.examples.is_empty() && moved != Bump::Major {
-            next.examples = previous.examples.clone();
-        }
         for (key, value) in &previous.extra {
             next.extra.entry(key.clone()).or_insert_with(|| value.clone());
         }

@@ -102,18 +102,29 @@ fn another_process_s_registration_is_seen_at_once() {
 #[test]
 fn killed_at_any_point_of_a_write_the_state_is_the_old_or_the_new_one() {
     let home = Home::new();
+    let index = || std::fs::read(home.index()).ok();
     let start = Instant::now();
-    let mut kills = 0u64;
+    let (mut kills, mut moved) = (0u64, 0u64);
     while start.elapsed() < Duration::from_secs(10) {
+        let before = index();
         let mut child = child(&home, "k", usize::MAX);
-        std::thread::sleep(Duration::from_micros(25_000 + kills * 7919 % 60_000));
+        // Every fourth is killed wherever it is, the others in a later write than their first.
+        let born = Instant::now();
+        while kills % 4 != 3 && index() == before {
+            assert!(born.elapsed() < Duration::from_secs(20), "the helper writes nothing");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(kills * 7919 % 60_000));
+        assert!(child.try_wait().unwrap().is_none(), "the helper ended by itself");
         child.kill().unwrap();
         child.wait().unwrap();
         kills += 1;
+        moved += u64::from(index() != before);
         if home.index().exists() {
             assert_whole(&home);
         }
     }
+    assert!(kills >= 20 && moved * 2 > kills, "{moved} of {kills} killed processes wrote something");
     register(&home.registry(), "after_all", CODE);
     assert_whole(&home);
     assert_eq!(home.git(&["status", "--porcelain"]), "", "the next write commits what was interrupted");
@@ -127,5 +138,5 @@ fn killed_at_any_point_of_a_write_the_state_is_the_old_or_the_new_one() {
     }
     let leftovers: Vec<_> = std::fs::read_dir(home.root().join(".staged")).unwrap().flatten().collect();
     assert!(leftovers.is_empty(), "{leftovers:?}");
-    println!("{kills} kills, {} commits", home.git(&["rev-list", "--count", "HEAD"]).trim());
+    println!("{kills} kills, {moved} after a write, {} commits", home.git(&["rev-list", "--count", "HEAD"]).trim());
 }

@@ -6,6 +6,6 @@ mod rank;
 mod terms;
 
 pub(crate) use index::Index;
-pub use rank::{FITS, SIMILAR};
+pub use rank::{FITS, SIMILAR, similarity};
 pub(crate) use rank::{Found, search, similar};
 pub(crate) use terms::Terms;

@@ -2,11 +2,11 @@
 //! covers, so the same threshold tells "fits" from "nothing fits" in small and large registries.
 
 use super::Index;
-use super::terms::{Kind, Terms, Token, tokens};
+use super::terms::{Kind, Terms, Token, about, tokens};
 use crate::snapshot::Snapshot;
 use jarvis_protocol::{Capability, Status};
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// From this score on a capability likely fits the request.
 pub const FITS: f64 = 0.5;
@@ -199,24 +199,55 @@ fn suppressed(index: &Index, query: &[QueryTerm], own: &Terms, about: f32, capab
         .map(|(_, text)| text.clone())
 }
 
+/// How alike in meaning two definitions are by what they say of themselves, 0 to 1: the measure of
+/// [`Registry::find_similar`](crate::Registry::find_similar), with every word as telling as a rare one, for there is no
+/// registry to count them in. Below [`SIMILAR`] they are about something else, or in two languages. Signatures play no
+/// part, nor does a name that both have: it says nothing of whether they mean the same by it.
+pub fn similarity(a: &Capability, b: &Capability) -> f64 {
+    let index = Index::build(&[]);
+    let terms = |cap: &Capability| match a.name == b.name {
+        true => about(&cap.capability, cap),
+        false => about(&format!("{} {}", cap.name, cap.capability), cap),
+    };
+    Meaning::of(&index, &terms(a)).likeness(&index, &terms(b))
+}
+
+/// What a definition is compared by: all that it says of itself, and its sentence alone.
+struct Meaning {
+    whole: Vec<QueryTerm>,
+    sentence: Vec<QueryTerm>,
+}
+
+impl Meaning {
+    fn of(index: &Index, about: &[Vec<Token>]) -> Meaning {
+        let weighed = |tokens: &mut dyn Iterator<Item = &Token>| -> Vec<QueryTerm> {
+            let mut seen = HashSet::new();
+            tokens
+                .filter(|t| seen.insert(t.term))
+                .map(|t| QueryTerm {
+                    term: t.term,
+                    weight: index.weight(t.term) * if t.generic { GENERIC } else { 1.0 },
+                })
+                .collect()
+        };
+        Meaning {
+            whole: weighed(&mut about.iter().flatten()),
+            sentence: weighed(&mut about.first().into_iter().flatten()),
+        }
+    }
+
+    fn likeness(&self, index: &Index, about: &[Vec<Token>]) -> f64 {
+        let whole: Vec<Token> = about.iter().flatten().copied().collect();
+        let sentences = about.first().map_or(0.0, |s| likeness(index, &self.sentence, s));
+        // Rounding can go beyond 1.
+        f64::from(likeness(index, &self.whole, &whole).max(sentences).min(1.0))
+    }
+}
+
 /// Capabilities that `candidate` would repeat, the closest first.
 pub(crate) fn similar(snapshot: &Snapshot, candidate: &Capability) -> Vec<Found> {
     let index = snapshot.index();
-    let wanted = Terms::of(candidate);
-    let merged = |terms: &Terms| -> HashMap<u64, f32> {
-        let all = terms.about.iter().flatten();
-        all.map(|t| (t.term, index.weight(t.term) * if t.generic { GENERIC } else { 1.0 })).collect()
-    };
-    let (mine, first) = (merged(&wanted), wanted.about.first());
-    let query = |weights: HashMap<u64, f32>| -> Vec<QueryTerm> {
-        weights.into_iter().map(|(term, weight)| QueryTerm { term, weight }).collect()
-    };
-    let sentence: HashMap<u64, f32> = mine
-        .iter()
-        .filter(|(t, _)| first.is_some_and(|f| f.iter().any(|x| x.term == **t)))
-        .map(|(t, w)| (*t, *w))
-        .collect();
-    let (mine, sentence) = (query(mine), query(sentence));
+    let mine = Meaning::of(index, &Terms::of(candidate).about);
     let mut found: Vec<Found> = snapshot
         .entries
         .iter()
@@ -229,10 +260,7 @@ pub(crate) fn similar(snapshot: &Snapshot, candidate: &Capability) -> Vec<Found>
                 if !same_kinds(&other.parameters, &candidate.parameters) {
                     return None;
                 }
-                let theirs = entry.terms(other);
-                let whole: Vec<Token> = theirs.about.iter().flatten().copied().collect();
-                let sentences = theirs.about.first().map_or(0.0, |s| likeness(index, &sentence, s));
-                f64::from(likeness(index, &mine, &whole).max(sentences)).min(0.99)
+                mine.likeness(index, &entry.terms(other).about).min(0.99)
             };
             (score >= SIMILAR).then_some(Found { position, score, suppressed_by: None })
         })

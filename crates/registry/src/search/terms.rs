@@ -257,10 +257,16 @@ impl Terms {
         let first = format!("{} {}", capability.name, capability.capability);
         Terms {
             bag,
-            about: std::iter::once(&first).chain(&capability.triggers).map(|s| tokens(s, false)).collect(),
+            about: about(&first, capability),
             suppression: capability.suppression.iter().map(|s| tokens(s, false)).collect(),
         }
     }
+}
+
+/// The terms of `first`, and of each trigger.
+pub(crate) fn about(first: &str, capability: &Capability) -> Vec<Vec<Token>> {
+    let triggers = capability.triggers.iter().map(String::as_str);
+    std::iter::once(first).chain(triggers).map(|s| tokens(s, false)).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! A registry in a folder of its own, and definitions to put into it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod corpus;
+
 use jarvis_protocol::{Capability, CapabilityName, CreatedBy};
 use jarvis_registry::{Author, NewVersion, Registered, Registry};
 use serde_json::json;
