@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         gpu_layers: None,
         state_dir,
     };
-    let handle = ModelHandle::new(format!("local/{}", config.name), local_traits(&config), local(config));
+    let handle = ModelHandle::new(format!("local/{}", config.name), local_traits(config.context_tokens), local(config));
     let mut messages = Vec::new();
     messages.extend(file("system")?.map(Message::system));
     let stable = messages.len();
@@ -54,9 +54,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     request.assistant_prefix = flag("prefix");
     request.stop = flags.iter().filter(|(n, _)| n == "stop").map(|(_, v)| v.clone()).collect();
     request.constraint = file("grammar")?.map(Constraint::Gbnf);
-    if let Some(schema) = file("schema")? {
-        request.constraint = Some(Constraint::JsonSchema(serde_json::from_str(&schema)?));
-    }
 
     for _ in 0..flag("repeat").map_or(Ok(1), |n| n.parse::<usize>())? {
         let started = Instant::now();

@@ -1,7 +1,8 @@
 //! Cassettes: what a model answered, kept as JSON lines, and given again without the model.
 //!
-//! A line is `{"fingerprint", "request", "completion" | "error"}`. The fingerprint covers what decides the answer: not
-//! the stream flag and not how much of the prompt is cached. Keys are never part of a request, so none is written.
+//! A line is `{"request", "completion" | "error"}`. The request is what decides the answer: not the stream flag, not how
+//! much of the prompt is cached, and not the note, so that a replay works on another day. Keys are never part of a
+//! request, so none is written.
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,6 @@ use crate::{Backend, Completion, Constraint, Delta, ModelError, Request};
 
 #[derive(Serialize, Deserialize)]
 struct Line {
-    fingerprint: String,
     request: Value,
     #[serde(flatten)]
     answer: Answer,
@@ -41,7 +41,7 @@ pub fn record(inner: Arc<dyn Backend>, file: PathBuf) -> Result<Arc<dyn Backend>
     Ok(Arc::new(Recorder { inner, out: Mutex::new(out), file }))
 }
 
-/// Answers from `file`, in recorded order per fingerprint. A request that was not recorded, or more often than it was
+/// Answers from `file`, in recorded order where the same request was recorded several times. A request that was not recorded, or more often than it was
 /// recorded, is [`ModelError::Cassette`] and names what differs.
 pub fn replay(file: PathBuf) -> Result<Arc<dyn Backend>, ModelError> {
     let text = std::fs::read_to_string(&file).map_err(|e| trouble(&file, &e))?;
@@ -74,8 +74,7 @@ impl Backend for Recorder {
                 Err(ModelError::Cancelled) => return result,
                 Err(error) => Answer::Error(error.clone()),
             };
-            let request = describe(request);
-            let line = Line { fingerprint: fingerprint(&request), request, answer };
+            let line = Line { request: describe(request), answer };
             let mut bytes = serde_json::to_vec(&line).map_err(|e| trouble(&self.file, &e))?;
             bytes.push(b'\n');
             let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,9 +96,8 @@ struct Player {
 
 impl Player {
     fn answer(&self, request: &Value) -> Result<Completion, ModelError> {
-        let wanted = fingerprint(request);
         let mut tape = self.tape.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = tape.iter_mut().find(|r| !r.used && r.line.fingerprint == wanted);
+        let found = tape.iter_mut().find(|r| !r.used && r.line.request == *request);
         if let Some(recorded) = found {
             recorded.used = true;
             return match recorded.line.answer.clone() {
@@ -107,7 +105,7 @@ impl Player {
                 Answer::Error(error) => Err(error),
             };
         }
-        let times = tape.iter().filter(|r| r.line.fingerprint == wanted).count();
+        let times = tape.iter().filter(|r| r.line.request == *request).count();
         if times > 0 {
             return Err(trouble(&self.file, &format!("this request was recorded {times} times and comes once more")));
         }
@@ -148,7 +146,6 @@ fn describe(request: &Request) -> Value {
     let constraint = match &request.constraint {
         None => Value::Null,
         Some(Constraint::Gbnf(grammar)) => json!({"gbnf": grammar}),
-        Some(Constraint::JsonSchema(schema)) => json!({"json_schema": schema}),
     };
     json!({
         "model": request.handle().id(),
@@ -162,10 +159,6 @@ fn describe(request: &Request) -> Value {
         "assistant_prefix": request.assistant_prefix,
         "stop": request.stop,
     })
-}
-
-fn fingerprint(request: &Value) -> String {
-    blake3::hash(request.to_string().as_bytes()).to_hex()[..16].to_owned()
 }
 
 /// The first place where two requests differ, with both values.

@@ -7,7 +7,8 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ModelError {
-    #[error("the provider refused the key ({status}): {message}")]
+    /// Also an account without money or quota: waiting does not fill it.
+    #[error("the provider refused the key or its account ({status}): {message}")]
     Auth { status: u16, message: String },
     #[error("the provider limits the rate ({status}): {message}")]
     RateLimit { status: u16, message: String, retry_after: Option<Duration> },
@@ -17,6 +18,9 @@ pub enum ModelError {
     ContextOverflow { message: String },
     #[error("the provider did not accept the request ({status}): {message}")]
     InvalidRequest { status: u16, message: String },
+    /// Nobody was asked: the model cannot do what the request wants.
+    #[error("the request was not sent: {message}")]
+    NotSent { message: String },
     #[error("the provider filtered the answer: {message}")]
     ContentFilter { message: String },
     #[error("cannot reach {host}: {message}")]
@@ -25,6 +29,8 @@ pub enum ModelError {
     Timeout { host: String, seconds: u64 },
     #[error("the answer broke off: {message}")]
     Broken { message: String },
+    #[error("the embedded engine failed: {message}")]
+    Engine { message: String },
     #[error("the answer is not in the provider's format: {message}")]
     Protocol { message: String },
     #[error("the model could not be loaded: {message}")]
@@ -40,7 +46,9 @@ impl ModelError {
     pub fn body(&self) -> ErrorBody {
         let (kind, hint): (ErrorKind, Option<String>) = match self {
             ModelError::Auth { .. } => {
-                (ErrorKind::Auth, Some("check the key in the provider's environment variable or in config".into()))
+                let hint =
+                    "check the key in the provider's environment variable or in config, and the account's balance";
+                (ErrorKind::Auth, Some(hint.into()))
             }
             ModelError::RateLimit { .. } => {
                 (ErrorKind::RateLimit, Some("wait a little, or use another model with --model".into()))
@@ -51,7 +59,7 @@ impl ModelError {
             ModelError::ContextOverflow { .. } => {
                 (ErrorKind::ContextOverflow, Some("shorten the request, or use a model with a larger context".into()))
             }
-            ModelError::InvalidRequest { .. } => (ErrorKind::InvalidRequest, None),
+            ModelError::InvalidRequest { .. } | ModelError::NotSent { .. } => (ErrorKind::InvalidRequest, None),
             ModelError::ContentFilter { .. } => (ErrorKind::ContentFilter, None),
             ModelError::Network { .. } => (
                 ErrorKind::Network,
@@ -62,6 +70,9 @@ impl ModelError {
             }
             ModelError::Broken { .. } => {
                 (ErrorKind::Network, Some("the connection was lost in mid-answer; ask again".into()))
+            }
+            ModelError::Engine { .. } => {
+                (ErrorKind::Internal, Some("ask again; if it fails again, use another model with --model".into()))
             }
             ModelError::Protocol { .. } => {
                 (ErrorKind::Protocol, Some("is base_url the right one, and the wire (openai or anthropic)?".into()))
@@ -81,6 +92,8 @@ impl ModelError {
             | ModelError::Overloaded { message, .. }
             | ModelError::ContextOverflow { message }
             | ModelError::InvalidRequest { message, .. }
+            | ModelError::NotSent { message }
+            | ModelError::Engine { message }
             | ModelError::ContentFilter { message }
             | ModelError::Network { message, .. }
             | ModelError::Broken { message }
@@ -93,7 +106,7 @@ impl ModelError {
     }
 
     /// Worth trying the same request again, as long as nothing was shown.
-    pub fn is_transient(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             ModelError::RateLimit { .. }
             | ModelError::Overloaded { .. }
@@ -103,7 +116,9 @@ impl ModelError {
             ModelError::Auth { .. }
             | ModelError::ContextOverflow { .. }
             | ModelError::InvalidRequest { .. }
+            | ModelError::NotSent { .. }
             | ModelError::ContentFilter { .. }
+            | ModelError::Engine { .. }
             | ModelError::Protocol { .. }
             | ModelError::Load { .. }
             | ModelError::Cancelled

@@ -25,7 +25,7 @@ fn calls(list: &[ToolCall]) -> u64 {
 }
 
 pub(crate) fn usage(request: &Request, completion: &Completion) -> Usage {
-    let messages: u64 = request.messages.iter().map(estimate_message).sum();
+    let messages: u64 = request.told().iter().map(estimate_message).sum();
     let tools: u64 = request
         .tools
         .iter()

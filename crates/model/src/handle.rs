@@ -2,9 +2,9 @@
 
 use crate::ModelError;
 use futures::future::BoxFuture;
-use jarvis_protocol::{Message, ToolCall, ToolSpec, Usage};
+use jarvis_protocol::{Message, Role, ToolCall, ToolSpec, Usage};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -19,9 +19,15 @@ pub struct Traits {
     pub context_tokens: usize,
 }
 
+/// What the embedded engine can do. Known without it: a replay leads the model in the same way and never loads it.
+pub fn local_traits(context_tokens: usize) -> Traits {
+    Traits { native_tools: false, grammar: true, context_tokens }
+}
+
 /// A model that answers requests. Implemented by each wire format, the embedded engine, and the test script.
 pub trait Backend: Send + Sync {
-    /// Answers one request. `on_delta` sees text as it comes; it is never called after an error that is retried.
+    /// Answers one request. `on_delta` sees text as it comes. A request is sent again after an error only while no text
+    /// of it was shown; what `on_delta` sees is then the beginning of one answer.
     /// Cancelling returns [`ModelError::Cancelled`] soon.
     fn complete<'a>(
         &'a self,
@@ -64,6 +70,7 @@ impl ModelHandle {
             constraint: None,
             samples: 1,
             stable_prefix: 0,
+            note: None,
             assistant_prefix: None,
             stop: Vec::new(),
             stream: true,
@@ -82,8 +89,6 @@ impl std::fmt::Debug for ModelHandle {
 pub enum Constraint {
     /// A llama.cpp grammar with a rule `root`. Only for models with `Traits::grammar`.
     Gbnf(String),
-    /// A JSON Schema; providers that know it enforce it, for others it is advice and the caller checks.
-    JsonSchema(Value),
 }
 
 /// Made by [`ModelHandle::request`] alone.
@@ -100,15 +105,31 @@ pub struct Request {
     pub samples: u8,
     /// How many leading messages are the same in every call of this kind; their state is kept between processes.
     pub stable_prefix: usize,
+    /// What changes from call to call (date and time). The model is told it at the end of its system prompt; a cassette
+    /// leaves it out when it compares requests.
+    pub note: Option<String>,
     /// Text the answer must begin with; it is part of `Completion::text`.
     pub assistant_prefix: Option<String>,
     pub stop: Vec<String>,
+    /// Whether a provider sends the answer in pieces as it comes. Both ways the same body is sent but for this flag, and
+    /// the same completion comes back.
     pub stream: bool,
 }
 
 impl Request {
     pub fn handle(&self) -> &ModelHandle {
         &self.handle
+    }
+
+    /// The messages with the note behind the last system message's text, or as a system message of its own.
+    pub(crate) fn told(&self) -> Cow<'_, [Message]> {
+        let Some(note) = self.note.as_deref() else { return Cow::Borrowed(&self.messages) };
+        let mut messages = self.messages.clone();
+        match messages.iter_mut().rfind(|m| m.role == Role::System) {
+            Some(system) => system.text = format!("{}\n\n{note}", system.text),
+            None => messages.insert(0, Message::system(note)),
+        }
+        Cow::Owned(messages)
     }
 
     pub async fn send(

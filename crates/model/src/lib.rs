@@ -8,12 +8,15 @@ pub mod fetch;
 mod handle;
 #[cfg(feature = "local")]
 mod local;
+mod net;
 mod wire;
 
 pub use cassette::{record, replay};
 pub use error::ModelError;
 pub use estimate::{estimate_message, estimate_tokens};
-pub use handle::{Backend, Completion, Constraint, Delta, Finish, MalformedCall, ModelHandle, Request, Traits};
+pub use handle::{
+    Backend, Completion, Constraint, Delta, Finish, MalformedCall, ModelHandle, Request, Traits, local_traits,
+};
 #[cfg(feature = "local")]
-pub use local::{LocalConfig, local, local_traits};
-pub use wire::{ApiKey, Endpoint, Wire, anthropic, list_models, openai};
+pub use local::{LocalConfig, local};
+pub use wire::{ApiKey, Endpoint, Wire, anthropic, openai};

@@ -30,7 +30,7 @@ impl Backend for Counter {
             }
             let text = format!("{question} 第{n}");
             on_delta(Delta::Text(text.clone()));
-            let args = json!({"x": 0.1 + 0.2, "s": "\u{0}好"});
+            let args = json!({"x": 0.1 + 0.2, "y": 1.0e23_f64.next_down(), "s": "\u{0}好"});
             Ok(Completion {
                 text,
                 reasoning: Some("why".into()),
@@ -83,6 +83,7 @@ async fn a_replay_gives_the_recorded_answers_and_errors_in_their_order() {
     again.temperature = Some(0.7);
     again.stream = false;
     again.stable_prefix = 1;
+    again.note = Some("asked on another day".into());
     let mut show = |d| {
         if let Delta::Text(t) = d {
             shown.push_str(&t)
@@ -107,6 +108,25 @@ async fn an_unknown_request_names_what_differs() {
 }
 
 #[tokio::test]
+async fn what_a_tool_was_called_with_is_the_same_request_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.jsonl");
+    let numbers: Vec<f64> = (1..2000u32).map(|n| f64::from(n).sqrt() * 1e-7).collect();
+    let asking = |backend, note: &str| {
+        let mut request = handle(backend, "test/m").request(vec![Message::user("一"), Message::assistant("")]);
+        request.messages[1].tool_calls =
+            vec![ToolCall { id: "a".into(), name: "f".into(), args: json!({"numbers": numbers}) }];
+        request.note = Some(note.to_owned());
+        request
+    };
+    let recorder = record(Arc::new(Counter::default()), file.clone()).unwrap();
+    let first = asking(recorder, "Monday").send(&mut |_| {}, &CancellationToken::new()).await;
+    assert!(!std::fs::read_to_string(&file).unwrap().contains("Monday"));
+    let again = asking(replay(file).unwrap(), "Tuesday").send(&mut |_| {}, &CancellationToken::new()).await;
+    assert_eq!(again, first);
+}
+
+#[tokio::test]
 async fn a_second_recording_is_appended() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("run.jsonl");
@@ -121,7 +141,7 @@ fn a_damaged_or_missing_cassette_says_where() {
     let file = dir.path().join("run.jsonl");
     let error = |r: Result<Arc<dyn Backend>, ModelError>| message(&r.err().unwrap());
     assert!(error(replay(file.clone())).contains("run.jsonl"));
-    std::fs::write(&file, "\n{\"fingerprint\":").unwrap();
+    std::fs::write(&file, "\n{\"request\":").unwrap();
     assert!(error(replay(file)).contains("line 2"));
     assert!(error(record(Arc::new(Counter::default()), dir.path().to_owned())).contains("cassette"));
 }

@@ -1,11 +1,10 @@
 //! The embedded engine with a real model: the smallest GGUF in `JARVIS_TEST_MODEL_DIR`.
 #![cfg(feature = "local")]
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, clippy::print_stdout, reason = "helpers of tests")]
 
 use jarvis_model::{Completion, Constraint, Delta, Finish, LocalConfig, ModelError, ModelHandle, Request};
 use jarvis_model::{local, local_traits};
 use jarvis_protocol::Message;
-use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -15,7 +14,9 @@ const VARIABLE: &str = "JARVIS_TEST_MODEL_DIR";
 
 fn model_path() -> Option<PathBuf> {
     let Some(dir) = std::env::var_os(VARIABLE) else {
-        eprintln!("skipped: {VARIABLE} names no folder with a GGUF model");
+        jarvis_testkit::skipped(&format!(
+            "the embedded engine with a model: {VARIABLE} names no folder with a GGUF file"
+        ));
         return None;
     };
     let mut models: Vec<_> = std::fs::read_dir(&dir)
@@ -38,7 +39,7 @@ fn handle(model: &Path, state_dir: &Path, context_tokens: usize) -> ModelHandle 
         gpu_layers: None,
         state_dir: state_dir.to_owned(),
     };
-    ModelHandle::new("local/test", local_traits(&config), local(config))
+    ModelHandle::new("local/test", local_traits(config.context_tokens), local(config))
 }
 
 /// One loaded model for the tests that need nothing of their own.
@@ -106,24 +107,12 @@ async fn a_grammar_allows_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_json_schema_shapes_the_answer() {
-    let Some(handle) = shared() else { return };
-    let mut request = ask(&handle, "Anna is 31 years old and likes chess.");
-    request.max_tokens = 100;
-    request.constraint = Some(Constraint::JsonSchema(json!({"type": "object", "required": ["name", "age"],
-        "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "additionalProperties": false})));
-    let completion = send(&request).await.unwrap();
-    let value: Value = serde_json::from_str(&completion.text).unwrap();
-    assert_eq!(value, json!({"name": "Anna", "age": 31}));
-}
-
-#[tokio::test]
 async fn a_grammar_that_does_not_parse_is_refused() {
     let Some(handle) = shared() else { return };
     let mut request = ask(&handle, "x");
     request.constraint = Some(Constraint::Gbnf("root ::= <<<".into()));
     let error = send(&request).await.unwrap_err();
-    assert!(matches!(error, ModelError::InvalidRequest { .. }), "{error:?}");
+    assert!(matches!(error, ModelError::NotSent { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -136,7 +125,7 @@ async fn a_given_beginning_is_part_of_the_answer_and_of_the_grammar() {
     assert!(["{\"answer\": true}", "{\"answer\": false}"].contains(&completion.text.as_str()), "{completion:?}");
 
     request.assistant_prefix = Some("[".into());
-    assert!(matches!(send(&request).await, Err(ModelError::InvalidRequest { .. })));
+    assert!(matches!(send(&request).await, Err(ModelError::NotSent { .. })));
 }
 
 #[tokio::test]
@@ -272,6 +261,31 @@ async fn a_stable_beginning_is_computed_by_one_process_only() {
 }
 
 #[tokio::test]
+async fn a_note_is_told_and_leaves_the_stable_beginning_as_it_is() {
+    let Some(model) = model_path() else { return };
+    let states = tempfile::tempdir().unwrap();
+    let rules = "You answer questions about rivers. The Nile is long. The Rhine is in Europe. ".repeat(6);
+    let run = async |note: Option<&str>, stable: usize| {
+        let handle = handle(&model, states.path(), 1024);
+        let question = Message::user("Which secret word were you told? Answer with that word alone.");
+        let mut request = handle.request(vec![Message::system(&rules), question]);
+        request.stable_prefix = stable;
+        request.note = note.map(str::to_owned);
+        request.max_tokens = 12;
+        send(&request).await.unwrap()
+    };
+    let first = run(Some("The secret word is banana."), 1).await;
+    assert_eq!(first.usage.cached_tokens, 0);
+    let second = run(Some("The secret word is 'elephant', my friend."), 1).await;
+    assert!(second.usage.cached_tokens > 90, "another note, the same beginning: {:?}", second.usage);
+    assert_ne!(first.usage.input_tokens, run(None, 1).await.usage.input_tokens);
+    assert!(first.text.to_lowercase().contains("banana"), "{first:?}");
+    assert!(second.text.to_lowercase().contains("elephant"), "{second:?}");
+    // Also where the prefix goes on behind the note: it ends there.
+    assert!(run(Some("The secret word is violin."), 2).await.usage.cached_tokens >= second.usage.cached_tokens);
+}
+
+#[tokio::test]
 async fn a_state_folder_that_cannot_be_written_costs_time_only() {
     let Some(model) = model_path() else { return };
     let dir = tempfile::tempdir().unwrap();
@@ -332,9 +346,16 @@ fn the_process_ends_cleanly_and_silently_at_any_point() {
     for name in ["child_drops_in_mid_answer", "child_exits_in_mid_answer"] {
         let output = child(name);
         assert!(output.status.success(), "{name}: {output:?}");
+        // Exiting in mid-test, a child says nothing of having passed, but that it was begun.
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("running 1 test"), "{name} ran no test: {said}");
+        assert!(said.contains(MID_ANSWER), "{name} did not come to the middle of an answer: {said}");
+        assert_eq!(said.contains("1 passed"), name == "child_drops_in_mid_answer", "{said}");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{name}");
     }
 }
+
+const MID_ANSWER: &str = "(in mid-answer)";
 
 async fn in_mid_answer() -> ModelHandle {
     let states = tempfile::tempdir().unwrap();
@@ -348,6 +369,7 @@ async fn in_mid_answer() -> ModelHandle {
         }
     };
     assert!(matches!(request.send(&mut on_delta, &cancel).await, Err(ModelError::Cancelled)));
+    println!("{MID_ANSWER}");
     handle
 }
 

@@ -1,6 +1,8 @@
 //! One file over HTTP, going on where an earlier attempt stopped.
 
 use super::FetchError;
+use super::place::size_of;
+use crate::net::{choose_tls, innermost};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
 use reqwest::{Client, Response, StatusCode};
 use std::fs::{File, OpenOptions};
@@ -16,8 +18,7 @@ const EMPTY_ATTEMPTS: u32 = 3;
 const SILENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn client(connect_timeout: Duration) -> Result<Client, FetchError> {
-    // Fails only where a provider is installed already, which serves as well.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    choose_tls();
     Client::builder()
         .connect_timeout(connect_timeout)
         .read_timeout(SILENCE)
@@ -36,7 +37,7 @@ pub(super) async fn download(
 ) -> Result<(), FetchError> {
     let mut empty = 0;
     loop {
-        let before = length(file);
+        let before = size_of(file);
         if before == total {
             return Ok(());
         }
@@ -50,7 +51,7 @@ pub(super) async fn download(
             // A source that was never reached is left at once: the next one may work.
             Err(Attempt::Unreachable(reason)) if before == 0 => return Err(FetchError::Source(reason)),
             Err(Attempt::Unreachable(reason) | Attempt::Broken(reason)) => {
-                empty = if length(file) > before { 0 } else { empty + 1 };
+                empty = if size_of(file) > before { 0 } else { empty + 1 };
                 if empty >= EMPTY_ATTEMPTS {
                     return Err(FetchError::Source(reason));
                 }
@@ -71,7 +72,7 @@ enum Attempt {
 
 async fn attempt(client: &Client, url: &str, file: &Path, total: u64) -> Result<(), Attempt> {
     let disk = |e: std::io::Error| Attempt::Final(FetchError::file(file, &e));
-    let have = length(file);
+    let have = size_of(file);
     let start = if have < total { have } else { 0 };
     let mut request = client.get(url);
     if start > 0 {
@@ -137,11 +138,6 @@ fn begins_at(response: &Response, start: u64) -> bool {
         == Some(start)
 }
 
-fn length(file: &Path) -> u64 {
-    std::fs::metadata(file).map_or(0, |meta| meta.len())
-}
-
-/// The innermost cause says most: `Connection refused`, `dns error`, a timeout.
 fn words(error: &reqwest::Error) -> String {
     let what = if error.is_connect() {
         "cannot be reached"
@@ -150,9 +146,5 @@ fn words(error: &reqwest::Error) -> String {
     } else {
         "the connection broke"
     };
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    format!("{what} ({cause})")
+    format!("{what} ({})", innermost(error))
 }

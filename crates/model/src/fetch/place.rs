@@ -116,6 +116,11 @@ pub(super) fn free_bytes(folder: &Path) -> Result<u64, FetchError> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Bytes of a file; 0 where there is none.
+pub(super) fn size_of(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |meta| meta.len())
+}
+
 /// Sum of the sizes of all files below; 0 where there is nothing.
 pub(super) fn tree_size(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };

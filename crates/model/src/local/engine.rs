@@ -9,7 +9,6 @@ use super::threads::Threads;
 use super::{Job, LocalConfig};
 use crate::{Completion, Constraint, Delta, Finish, ModelError};
 use jarvis_protocol::Usage;
-use llama_cpp_2::json_schema_to_grammar;
 use llama_cpp_2::model::{LlamaChatTemplate, LlamaModel};
 use llama_cpp_2::token::LlamaToken;
 use std::sync::Arc;
@@ -41,14 +40,14 @@ pub(super) enum Fault {
 
 impl From<Fault> for ModelError {
     fn from(fault: Fault) -> Self {
-        // The status that a server would have answered; there is none here.
-        let invalid = |message| ModelError::InvalidRequest { status: 400, message };
         match fault {
             Fault::Cancelled => ModelError::Cancelled,
-            Fault::Grammar(message) => invalid(format!("the grammar cannot be used: {message}")),
-            Fault::Request(message) => invalid(message),
+            Fault::Grammar(message) => {
+                ModelError::NotSent { message: format!("the grammar cannot be used: {message}") }
+            }
+            Fault::Request(message) => ModelError::NotSent { message },
             Fault::Overflow(message) => ModelError::ContextOverflow { message },
-            Fault::Engine(message) => ModelError::Broken { message },
+            Fault::Engine(message) => ModelError::Engine { message },
         }
     }
 }
@@ -92,21 +91,8 @@ impl<'m> Engine<'m> {
         if samples > MAX_SAMPLES {
             return Err(Fault::Request(format!("at most {MAX_SAMPLES} answers at once, {samples} asked for")));
         }
-        let grammar = match &job.constraint {
-            Some(Constraint::Gbnf(text)) => Some(text.clone()),
-            Some(Constraint::JsonSchema(value)) => {
-                Some(json_schema_to_grammar(&value.to_string()).map_err(|error| Fault::Grammar(error.to_string()))?)
-            }
-            None => None,
-        };
-        let prompt = prompt::build(
-            self.model,
-            &self.template,
-            &job.messages,
-            job.stable_prefix,
-            job.assistant_prefix.as_deref(),
-        )
-        .map_err(Fault::Engine)?;
+        let grammar = job.constraint.as_ref().map(|Constraint::Gbnf(text)| text.as_str());
+        let prompt = prompt::build(self.model, &self.template, job).map_err(Fault::Engine)?;
         if prompt.tokens.len() + samples > self.limit {
             return Err(Fault::Overflow(format!(
                 "the prompt has {} tokens, the context {}",
@@ -115,7 +101,7 @@ impl<'m> Engine<'m> {
             )));
         }
         self.context.obey(job.cancel.clone());
-        let mut answers = self.begin(job, &prompt, grammar.as_deref(), samples)?;
+        let mut answers = self.begin(job, &prompt, grammar, samples)?;
         let cached = self.prefill(job, &prompt)?;
         let read = started.elapsed();
         for answer in &answers[1..] {

@@ -94,13 +94,10 @@ fn check_memory(path: &Path) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Bytes that could be had, of /proc/meminfo's text.
+/// Bytes that could be had without swapping, of /proc/meminfo's text.
 fn free_memory(meminfo: &str) -> Option<u64> {
-    let field = |name: &str| -> Option<u64> {
-        let rest = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
-    };
-    Some(field("MemAvailable:")? + field("SwapFree:").unwrap_or(0))
+    let rest = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
 /// Two threads on one core are slower than one: the arithmetic units are shared.
@@ -135,9 +132,9 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_could_be_had_is_available_plus_swap() {
+    fn memory_that_could_be_had_is_what_is_available_without_swap() {
         let text = "MemTotal:  100 kB\nMemAvailable:   50 kB\nSwapFree:  1 kB\n";
-        assert_eq!(free_memory(text), Some(51 << 10));
+        assert_eq!(free_memory(text), Some(50 << 10));
         assert_eq!(free_memory("MemTotal: 1 kB\n"), None);
     }
 }

@@ -10,7 +10,7 @@ mod state;
 mod text;
 mod threads;
 
-use crate::{Backend, Completion, Constraint, Delta, ModelError, Request, Traits};
+use crate::{Backend, Completion, Constraint, Delta, ModelError, Request};
 use engine::{Engine, Fault};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -37,11 +37,6 @@ pub struct LocalConfig {
     pub gpu_layers: Option<u32>,
     /// The computed states of stable prompt beginnings are kept here, 16 at most, a few dozen MB each.
     pub state_dir: PathBuf,
-}
-
-/// What the embedded engine can do.
-pub fn local_traits(config: &LocalConfig) -> Traits {
-    Traits { native_tools: false, grammar: true, context_tokens: config.context_tokens }
 }
 
 /// A backend that loads `config.model_path` at its first request.
@@ -72,6 +67,7 @@ struct Job {
     constraint: Option<Constraint>,
     samples: u8,
     stable_prefix: usize,
+    note: Option<String>,
     assistant_prefix: Option<String>,
     stop: Vec<String>,
     deltas: stream::UnboundedSender<Delta>,
@@ -127,7 +123,7 @@ impl Backend for Local {
         async move {
             if !request.tools.is_empty() {
                 let message = "the embedded engine takes no tool list; it is led step by step (staged mode)".into();
-                return Err(ModelError::InvalidRequest { status: 400, message });
+                return Err(ModelError::NotSent { message });
             }
             // Also cancelled when this future is dropped.
             let cancelled = cancel.child_token();
@@ -142,6 +138,7 @@ impl Backend for Local {
                 constraint: request.constraint.clone(),
                 samples: request.samples,
                 stable_prefix: request.stable_prefix,
+                note: request.note.clone(),
                 assistant_prefix: request.assistant_prefix.clone(),
                 stop: request.stop.clone(),
                 deltas,
@@ -182,7 +179,7 @@ impl Drop for Local {
 }
 
 fn broke_down() -> ModelError {
-    ModelError::Broken { message: "the embedded engine stopped; see the log".into() }
+    ModelError::Engine { message: "it stopped; see the log".into() }
 }
 
 /// The worker thread. A load that fails is tried again by the next request: the file may have been fetched meanwhile.

@@ -1,6 +1,7 @@
 //! Messages to tokens by the model's own chat template. Only the template's own text may become control tokens: what
 //! people and tools wrote is tokenised as plain text, so it cannot end a message or open another.
 
+use super::Job;
 use jarvis_protocol::{Message, Role};
 use llama_cpp_2::model::{LlamaChatMessage, LlamaChatTemplate, LlamaModel};
 use llama_cpp_2::token::LlamaToken;
@@ -14,9 +15,39 @@ pub(super) struct Prompt {
     pub(super) prefix: usize,
 }
 
+/// What goes through the template: a role and the pieces of its text, by their numbers.
+struct Chat {
+    messages: Vec<(Role, Vec<usize>)>,
+    pieces: Vec<String>,
+    /// The piece that changes from call to call.
+    note: Option<usize>,
+}
+
+impl Chat {
+    /// The note is told at the end of the last system message, or in one of its own.
+    fn new(messages: &[Message], note: Option<&str>) -> Self {
+        let mut pieces: Vec<String> = messages.iter().map(text_of).collect();
+        let mut chat: Vec<_> = messages.iter().enumerate().map(|(i, message)| (message.role, vec![i])).collect();
+        let own = pieces.len();
+        if let Some(note) = note {
+            match chat.iter_mut().rfind(|(role, _)| *role == Role::System) {
+                Some((_, parts)) => {
+                    parts.push(own);
+                    pieces.push(format!("\n\n{note}"));
+                }
+                None => {
+                    chat.insert(0, (Role::System, vec![own]));
+                    pieces.push(note.to_owned());
+                }
+            }
+        }
+        Self { messages: chat, pieces, note: note.map(|_| own) }
+    }
+}
+
 /// The model's template, or ChatML where it has none that llama.cpp can apply.
 pub(super) fn template(model: &LlamaModel) -> Result<LlamaChatTemplate, String> {
-    let probe = [Message::user("x")];
+    let probe = [(Role::User, vec![0])];
     match model.chat_template(None) {
         Ok(own) if render(model, &own, &probe, true).is_ok() => return Ok(own),
         Ok(_) => tracing::warn!("llama.cpp does not know this model's chat template; using ChatML"),
@@ -25,52 +56,65 @@ pub(super) fn template(model: &LlamaModel) -> Result<LlamaChatTemplate, String> 
     LlamaChatTemplate::new("chatml").map_err(|error| error.to_string())
 }
 
-pub(super) fn build(
-    model: &LlamaModel,
-    template: &LlamaChatTemplate,
-    messages: &[Message],
-    stable_prefix: usize,
-    assistant_prefix: Option<&str>,
-) -> Result<Prompt, String> {
-    let whole = render(model, template, messages, true)?;
-    let cut = match messages.get(..stable_prefix.min(messages.len())) {
-        Some(stable) if !stable.is_empty() => {
-            let start = render(model, template, stable, false)?;
-            // Templates that fold the system message into the next one have no text that stays the same.
-            if whole.starts_with(&start) { start.len() } else { 0 }
-        }
-        _ => 0,
-    };
+pub(super) fn build(model: &LlamaModel, template: &LlamaChatTemplate, job: &Job) -> Result<Prompt, String> {
+    let chat = Chat::new(&job.messages, job.note.as_deref());
+    let whole = render(model, template, &chat.messages, true)?;
+    let cut = stable(model, template, &chat, &whole, job.stable_prefix)?;
     let vocab = model.vocab();
     let mut tokens = Vec::new();
     // The two halves are tokenised apart, so that the first is the same tokens whatever follows.
-    push_pieces(model, &whole[..cut], messages, &mut tokens)?;
+    push_pieces(model, &whole[..cut], &chat.pieces, &mut tokens)?;
     if vocab.should_add_bos() && tokens.first() != Some(&vocab.bos()) && cut > 0 {
         tokens.insert(0, vocab.bos());
     }
     let stable = tokens.len();
-    push_pieces(model, &whole[cut..], messages, &mut tokens)?;
+    push_pieces(model, &whole[cut..], &chat.pieces, &mut tokens)?;
     if vocab.should_add_bos() && tokens.first() != Some(&vocab.bos()) {
         tokens.insert(0, vocab.bos());
     }
     let before = tokens.len();
-    if let Some(prefix) = assistant_prefix {
+    if let Some(prefix) = &job.assistant_prefix {
         tokens.extend(vocab.tokenize(prefix.as_bytes(), false, false));
     }
     Ok(Prompt { prefix: tokens.len() - before, stable, tokens })
 }
 
-/// The template's text with a mark where each message's text belongs.
+/// How much of the template's text stays the same from call to call: the first messages, up to a note in them.
+fn stable(
+    model: &LlamaModel,
+    template: &LlamaChatTemplate,
+    chat: &Chat,
+    whole: &str,
+    messages: usize,
+) -> Result<usize, String> {
+    // Before the given messages there may be one for the note.
+    let added = chat.messages.len() + usize::from(chat.note.is_some()) - chat.pieces.len();
+    let messages = (messages + added).min(chat.messages.len());
+    if messages == added {
+        return Ok(0);
+    }
+    let start = render(model, template, &chat.messages[..messages], false)?;
+    if !whole.starts_with(&start) {
+        // Templates that fold the system message into the next one have no text that stays the same.
+        return Ok(0);
+    }
+    Ok(chat.note.and_then(|note| start.find(&mark(note))).unwrap_or(start.len()))
+}
+
+fn mark(piece: usize) -> String {
+    format!("{OPEN}{piece}{CLOSE}")
+}
+
+/// The template's text with a mark where each piece belongs.
 fn render(
     model: &LlamaModel,
     template: &LlamaChatTemplate,
-    messages: &[Message],
+    messages: &[(Role, Vec<usize>)],
     generate: bool,
 ) -> Result<String, String> {
     let chat: Result<Vec<_>, _> = messages
         .iter()
-        .enumerate()
-        .map(|(i, message)| LlamaChatMessage::new(role(message.role).to_owned(), format!("{OPEN}{i}{CLOSE}")))
+        .map(|(who, pieces)| LlamaChatMessage::new(role(*who).to_owned(), pieces.iter().map(|i| mark(*i)).collect()))
         .collect();
     let chat = chat.map_err(|error| error.to_string())?;
     model.apply_chat_template(template, &chat, generate).map_err(|error| error.to_string())
@@ -83,7 +127,7 @@ const CLOSE: char = '\u{2}';
 fn push_pieces(
     model: &LlamaModel,
     skeleton: &str,
-    messages: &[Message],
+    pieces: &[String],
     tokens: &mut Vec<LlamaToken>,
 ) -> Result<(), String> {
     let vocab = model.vocab();
@@ -93,9 +137,8 @@ fn push_pieces(
     }
     for part in parts {
         let (index, after) = part.split_once(CLOSE).ok_or("the chat template lost a message")?;
-        let message =
-            index.parse().ok().and_then(|i: usize| messages.get(i)).ok_or("the chat template lost a message")?;
-        tokens.extend(vocab.tokenize(text_of(message).as_bytes(), false, false));
+        let piece = index.parse().ok().and_then(|i: usize| pieces.get(i)).ok_or("the chat template lost a message")?;
+        tokens.extend(vocab.tokenize(piece.as_bytes(), false, false));
         tokens.extend(vocab.tokenize(after.as_bytes(), false, true));
     }
     Ok(())

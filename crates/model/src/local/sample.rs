@@ -52,12 +52,10 @@ impl Sampler {
 
     /// The next token for these logits, which the grammar has then moved past.
     pub(super) fn pick(&mut self, logits: &[f32], specials: &Specials) -> Result<LlamaToken, Fault> {
-        let mut first = Vec::new();
         let free = if self.temperature <= 0.0 {
             argmax(logits).filter(|token| !specials.control.contains(token))
         } else {
-            first = top(logits, TOP_K, specials);
-            self.draw(&first)
+            self.draw(&top(logits, TOP_K, specials))
         };
         if let Some(token) = free
             && self.allows(token)
@@ -65,7 +63,7 @@ impl Sampler {
             self.accept(token, specials)?;
             return Ok(token);
         }
-        first = top(logits, GRAMMAR_FIRST.max(first.len()), specials);
+        let mut first = top(logits, GRAMMAR_FIRST, specials);
         // The answer may be complete here, whatever the model thinks of ending.
         for end in &specials.ends {
             if !first.iter().any(|(t, _)| t == end) {
@@ -77,7 +75,7 @@ impl Sampler {
             allowed = self.allowed(&top(logits, logits.len(), specials));
         }
         let token = if self.temperature <= 0.0 { allowed.first().map(|(t, _)| *t) } else { self.draw(&allowed) }
-            .ok_or_else(|| Fault::Grammar("it came to a point where no token is allowed".into()))?;
+            .ok_or_else(|| Fault::Engine("the grammar came to a point where no token is allowed".into()))?;
         self.accept(token, specials)?;
         Ok(token)
     }
@@ -112,7 +110,7 @@ impl Sampler {
     fn accept(&mut self, token: LlamaToken, specials: &Specials) -> Result<(), Fault> {
         match &mut self.grammar {
             Some(grammar) if !specials.is_end(token) => {
-                grammar.try_accept(token).map_err(|error| Fault::Grammar(error.to_string()))
+                grammar.try_accept(token).map_err(|error| Fault::Engine(error.to_string()))
             }
             _ => Ok(()),
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::classify::{self, Failed};
+use super::classify;
 use super::draft::{Draft, Emit};
 use super::sse::{LineTooLong, Sse, SseEvent};
 use super::{Wire, anthropic, openai};
@@ -14,7 +14,6 @@ const OPENING: usize = 2048;
 pub(super) struct Answer {
     format: Format,
     sse: Sse,
-    events: Vec<SseEvent>,
     opening: Vec<u8>,
     saw_any: bool,
     done: bool,
@@ -31,7 +30,7 @@ impl Answer {
             Wire::OpenAi => Format::OpenAi(openai::Reader::new(request)),
             Wire::Anthropic => Format::Anthropic(anthropic::Reader::new(request)),
         };
-        Self { format, sse: Sse::default(), events: Vec::new(), opening: Vec::new(), saw_any: false, done: false }
+        Self { format, sse: Sse::default(), opening: Vec::new(), saw_any: false, done: false }
     }
 
     /// The finish reason has come, for every answer asked for.
@@ -48,24 +47,23 @@ impl Answer {
     }
 
     /// Takes the next bytes of a stream, which may be cut anywhere.
-    pub fn feed(&mut self, bytes: &[u8], emit: Emit<'_>) -> Result<(), Failed> {
+    pub fn feed(&mut self, bytes: &[u8], emit: Emit<'_>) -> Result<(), ModelError> {
         let room = OPENING.saturating_sub(self.opening.len()).min(bytes.len());
         self.opening.extend_from_slice(&bytes[..room]);
-        let mut events = std::mem::take(&mut self.events);
+        let mut events = Vec::new();
         let too_long = |LineTooLong| ModelError::Protocol { message: "an event of more than 16 MiB".to_owned() };
         self.sse.feed(bytes, &mut events).map_err(too_long)?;
-        for event in events.drain(..) {
-            self.event(&event, emit)?;
+        for event in &events {
+            self.event(event, emit)?;
             if self.done {
                 break;
             }
         }
-        self.events = events;
         Ok(())
     }
 
     /// The stream ended. Without a finish reason or an end mark it broke off.
-    pub fn end(&mut self, emit: Emit<'_>) -> Result<(), Failed> {
+    pub fn end(&mut self, emit: Emit<'_>) -> Result<(), ModelError> {
         for event in std::mem::take(&mut self.sse).end() {
             self.event(&event, emit)?;
         }
@@ -73,13 +71,13 @@ impl Answer {
             return Ok(());
         }
         Err(if !self.saw_any && !self.opening.is_empty() {
-            ModelError::Protocol { message: classify::excerpt(&String::from_utf8_lossy(&self.opening)) }.into()
+            ModelError::Protocol { message: String::from_utf8_lossy(&self.opening).into_owned() }
         } else {
-            ModelError::Broken { message: "the server closed the stream before its end".to_owned() }.into()
+            ModelError::Broken { message: "the server closed the stream before its end".to_owned() }
         })
     }
 
-    fn event(&mut self, event: &SseEvent, emit: Emit<'_>) -> Result<(), Failed> {
+    fn event(&mut self, event: &SseEvent, emit: Emit<'_>) -> Result<(), ModelError> {
         let data = event.data.trim();
         let (data, done) = match data.strip_suffix("[DONE]") {
             Some(rest) if rest.is_empty() || rest.ends_with('\n') => (rest, true),
@@ -87,11 +85,10 @@ impl Answer {
         };
         // More than one value: a proxy that leaves out the blank line between events.
         for value in serde_json::Deserializer::from_str(data).into_iter::<Value>() {
-            let value = value.map_err(|e| ModelError::Protocol {
-                message: format!("an event is not JSON ({e}): {}", classify::excerpt(data)),
-            })?;
-            if let Some(failed) = classify::inside(&value) {
-                return Err(failed);
+            let value =
+                value.map_err(|e| ModelError::Protocol { message: format!("an event is not JSON ({e}): {data}") })?;
+            if let Some(error) = classify::inside(&value) {
+                return Err(error);
             }
             self.saw_any = true;
             match &mut self.format {
@@ -103,17 +100,17 @@ impl Answer {
         Ok(())
     }
 
-    pub fn whole(&mut self, body: &str, emit: Emit<'_>) -> Result<(), Failed> {
-        let not_ours = || ModelError::Protocol { message: classify::excerpt(body) };
+    pub fn whole(&mut self, body: &str, emit: Emit<'_>) -> Result<(), ModelError> {
+        let not_ours = || ModelError::Protocol { message: body.to_owned() };
         let value: Value = serde_json::from_str(body).map_err(|_| not_ours())?;
-        if let Some(failed) = classify::inside(&value) {
-            return Err(failed);
+        if let Some(error) = classify::inside(&value) {
+            return Err(error);
         }
         let understood = match &mut self.format {
             Format::OpenAi(reader) => reader.whole(&value, emit),
             Format::Anthropic(reader) => reader.whole(&value, emit),
         };
-        if understood { Ok(()) } else { Err(not_ours().into()) }
+        if understood { Ok(()) } else { Err(not_ours()) }
     }
 
     pub fn draft(self) -> Draft {

@@ -133,7 +133,7 @@ impl Reader {
 
     fn text(&mut self, text: &str, emit: Emit<'_>) {
         if !text.is_empty() {
-            if std::mem::take(&mut self.apart) && self.draft.has_text() {
+            if std::mem::take(&mut self.apart) {
                 self.draft.break_paragraph(emit);
             }
             self.draft.add_text(text, emit);

@@ -6,34 +6,19 @@
 use jarvis_protocol::{Message, Role};
 use serde_json::{Map, Value, json};
 
-use super::{Endpoint, decimal, no_grammar, schema_advice};
-use crate::{Constraint, ModelError, Request};
+use super::{Endpoint, decimal, no_grammar};
+use crate::{ModelError, Request};
 
 pub(super) fn build(endpoint: &Endpoint, request: &Request, stream: bool) -> Result<Value, ModelError> {
-    let mut system: Vec<Value> = request
-        .messages
-        .iter()
-        .filter(|m| m.role == Role::System && !m.text.trim().is_empty())
-        .map(|m| text_block(&m.text))
-        .collect();
-    if request.stable_prefix > 0
-        && let Some(last) = system.last_mut()
-    {
-        cache(last);
+    if request.constraint.is_some() {
+        return Err(no_grammar());
     }
-    match &request.constraint {
-        None => {}
-        Some(Constraint::Gbnf(_)) => return Err(no_grammar()),
-        // Only the newest models know an output format; as an instruction it reaches all of them.
-        Some(Constraint::JsonSchema(schema)) => system.push(text_block(&schema_advice(schema))),
-    }
-
+    let mut system = system(&request.messages);
     let mut turns = turns(&request.messages);
-    // In a conversation under way each round sends everything again; this lets the next one read it from the cache.
-    if request.messages.iter().any(|m| m.role == Role::Assistant)
-        && let Some(last) = turns.last_mut().and_then(|(_, blocks)| blocks.last_mut())
-    {
-        cache(last);
+    mark(request, &mut system, &mut turns);
+    if let Some(note) = request.note.as_deref().filter(|n| !n.trim().is_empty()) {
+        // A block of its own, behind the mark: what is before it stays the same.
+        system.push(text_block(note));
     }
     if let Some(prefix) = request.assistant_prefix.as_deref().map(str::trim_end).filter(|p| !p.is_empty()) {
         // White space at its end is refused.
@@ -68,13 +53,39 @@ pub(super) fn build(endpoint: &Endpoint, request: &Request, stream: bool) -> Res
     Ok(Value::Object(body))
 }
 
+/// Marks what the provider shall keep: the stable prefix, and a conversation under way. Each round of one sends
+/// everything again; the mark lets the next one read it from the cache.
+fn mark(request: &Request, system: &mut [Value], turns: &mut [Turn]) {
+    let (stable, later) = request.messages.split_at(request.stable_prefix.min(request.messages.len()));
+    let stable_system = self::system(stable).len();
+    let stable_blocks = self::turns(stable).iter().map(|(_, blocks)| blocks.len()).sum::<usize>();
+    // The whole system prompt comes first, so a part of it that changes leaves nothing stable behind it.
+    let system_changes = request.note.is_some() || later.iter().any(|m| m.role == Role::System);
+    if stable_blocks > 0 && !system_changes {
+        let mut blocks = turns.iter_mut().flat_map(|(_, blocks)| blocks);
+        blocks.nth(stable_blocks - 1).into_iter().for_each(cache);
+    } else if stable_system > 0 {
+        cache(&mut system[stable_system - 1]);
+    }
+    if later.iter().any(|m| m.role == Role::Assistant)
+        && let Some(last) = turns.last_mut().and_then(|(_, blocks)| blocks.last_mut())
+    {
+        cache(last);
+    }
+}
+
+/// An empty text block is refused.
+fn system(messages: &[Message]) -> Vec<Value> {
+    let said = messages.iter().filter(|m| m.role == Role::System && !m.text.trim().is_empty());
+    said.map(|m| text_block(&m.text)).collect()
+}
+
 type Turn = (&'static str, Vec<Value>);
 
 /// Roles must alternate here, and results of tools are part of what the user says.
 fn turns(messages: &[Message]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     for message in messages {
-        // An empty text block is refused.
         let text = (!message.text.trim().is_empty()).then(|| text_block(&message.text));
         match message.role {
             Role::System => {}

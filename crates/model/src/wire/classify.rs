@@ -6,22 +6,8 @@ use std::time::Duration;
 
 use crate::ModelError;
 
-/// Characters of an error body kept in the log and in the message.
+/// Characters of what a server said that are kept in the log and in the message.
 const EXCERPT: usize = 500;
-
-/// An error, and whether the same request may be sent again.
-#[derive(Debug)]
-pub(super) struct Failed {
-    pub error: ModelError,
-    pub again: bool,
-}
-
-impl From<ModelError> for Failed {
-    fn from(error: ModelError) -> Self {
-        let again = error.is_transient();
-        Self { error, again }
-    }
-}
 
 /// The first [`EXCERPT`] characters on one line.
 pub(super) fn excerpt(text: &str) -> String {
@@ -71,7 +57,7 @@ fn refusal(body: &Value) -> Option<Refusal> {
 }
 
 /// A response whose status is not a success. `path` is told where it may be the mistake.
-pub(super) fn response(status: u16, path: &str, body: &str, retry_after: Option<Duration>) -> Failed {
+pub(super) fn response(status: u16, path: &str, body: &str, retry_after: Option<Duration>) -> ModelError {
     let parsed = serde_json::from_str::<Value>(body).ok();
     let mut refusal = parsed.as_ref().and_then(refusal).unwrap_or_default();
     if refusal.message.is_empty() {
@@ -84,7 +70,7 @@ pub(super) fn response(status: u16, path: &str, body: &str, retry_after: Option<
 }
 
 /// An error inside a successful response: an event in mid-stream, or a body. `None` when `value` is no error.
-pub(super) fn inside(value: &Value) -> Option<Failed> {
+pub(super) fn inside(value: &Value) -> Option<ModelError> {
     let is_error = value.get("error").is_some_and(|e| e.is_object() || e.is_string())
         || ["type", "object"].iter().any(|f| value.get(f).and_then(Value::as_str) == Some("error"));
     if !is_error {
@@ -94,10 +80,7 @@ pub(super) fn inside(value: &Value) -> Option<Failed> {
     let status = refusal.status.or_else(|| refusal.words.iter().find_map(|w| status_of(w)));
     Some(match status {
         Some(status) => classify(status, refusal, None),
-        None => match special(0, &refusal) {
-            Some(failed) => failed,
-            None => ModelError::Broken { message: excerpt(&refusal.message) }.into(),
-        },
+        None => special(0, &refusal).unwrap_or(ModelError::Broken { message: refusal.message }),
     })
 }
 
@@ -120,35 +103,32 @@ fn status_of(word: &str) -> Option<u16> {
 }
 
 /// Meanings that a code or a type carries whatever the status is.
-fn special(status: u16, refusal: &Refusal) -> Option<Failed> {
+fn special(status: u16, refusal: &Refusal) -> Option<ModelError> {
     let has = |words: &[&str]| refusal.words.iter().any(|w| words.contains(&w.as_str()));
     let begins = |text: &str| refusal.message.get(..text.len()).is_some_and(|m| m.eq_ignore_ascii_case(text));
-    let message = excerpt(&refusal.message);
+    let message = refusal.message.clone();
     if has(&["context_length_exceeded", "exceed_context_size_error", "request_too_large"])
         // Anthropic, and vLLM with servers that follow it, have no code for it: these are the documented openings.
         || begins("prompt is too long")
         || begins("this model's maximum context length is")
     {
-        return Some(ModelError::ContextOverflow { message }.into());
+        return Some(ModelError::ContextOverflow { message });
     }
     if has(&["content_filter", "content_policy_violation", "data_inspection_failed"]) {
-        return Some(ModelError::ContentFilter { message }.into());
+        return Some(ModelError::ContentFilter { message });
     }
-    if has(&["insufficient_quota", "billing_error"]) && status != 429 {
-        return Some(ModelError::Auth { status: if status == 0 { 402 } else { status }, message }.into());
-    }
-    if has(&["insufficient_quota"]) {
+    if has(&["insufficient_quota", "billing_error"]) {
         // Waiting does not fill an account.
-        return Some(Failed { error: ModelError::RateLimit { status, message, retry_after: None }, again: false });
+        return Some(ModelError::Auth { status: if status == 0 { 402 } else { status }, message });
     }
     None
 }
 
-fn classify(status: u16, refusal: Refusal, retry_after: Option<Duration>) -> Failed {
-    if let Some(failed) = special(status, &refusal) {
-        return failed;
+fn classify(status: u16, refusal: Refusal, retry_after: Option<Duration>) -> ModelError {
+    if let Some(error) = special(status, &refusal) {
+        return error;
     }
-    let message = excerpt(&refusal.message);
+    let message = refusal.message;
     match status {
         401..=403 => ModelError::Auth { status, message },
         413 => ModelError::ContextOverflow { message },
@@ -158,7 +138,6 @@ fn classify(status: u16, refusal: Refusal, retry_after: Option<Duration>) -> Fai
         300..=399 => ModelError::Protocol { message: format!("the server redirects (status {status}): {message}") },
         _ => ModelError::InvalidRequest { status, message },
     }
-    .into()
 }
 
 #[cfg(test)]
@@ -167,8 +146,8 @@ mod tests {
     use jarvis_protocol::ErrorKind;
 
     fn kind(status: u16, body: &str) -> (ErrorKind, bool) {
-        let failed = response(status, "/v1/chat/completions", body, None);
-        (failed.error.body().kind, failed.again)
+        let error = response(status, "/v1/chat/completions", body, None);
+        (error.body().kind, error.is_transient())
     }
 
     #[test]
@@ -236,7 +215,8 @@ mod tests {
             (401, r#"[{"error":{"code":401,"message":"m","status":"UNAUTHENTICATED"}}]"#, Auth),
             (422, r#"{"detail":[{"msg":"field required"}]}"#, InvalidRequest),
             (413, r#"{"type":"error","error":{"type":"request_too_large","message":"m"}}"#, ContextOverflow),
-            (429, r#"{"error":{"message":"m","type":"insufficient_quota","code":"insufficient_quota"}}"#, RateLimit),
+            (429, r#"{"error":{"message":"m","type":"insufficient_quota","code":"insufficient_quota"}}"#, Auth),
+            (500, r#"{"error":{"message":"m","code":"insufficient_quota"}}"#, Auth),
         ];
         for (status, body, expected) in table {
             assert_eq!(kind(status, body).0, expected, "{status} {body}");
@@ -248,7 +228,7 @@ mod tests {
     fn an_error_inside_a_good_response_is_told_from_an_answer() {
         let answer = serde_json::json!({"choices": [], "error": null});
         assert!(inside(&answer).is_none());
-        let kind = |text: &str| inside(&serde_json::from_str(text).unwrap()).unwrap().error.body().kind;
+        let kind = |text: &str| inside(&serde_json::from_str(text).unwrap()).unwrap().body().kind;
         assert_eq!(
             kind(r#"{"type":"error","error":{"type":"overloaded_error","message":"m"}}"#),
             ErrorKind::Overloaded

@@ -74,10 +74,6 @@ impl Draft {
         }
     }
 
-    pub fn has_text(&self) -> bool {
-        !self.text.is_empty()
-    }
-
     /// Usage is the provider's where it sends one, else an estimate: OpenAI's own servers send none in a stream unless
     /// asked by `stream_options`, which they refuse without streaming, and both modes must send the same body.
     pub fn complete(mut self, request: &Request, emit: Emit<'_>) -> Completion {

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{Endpoint, Wire};
 use crate::ModelError;
+use crate::net::{choose_tls, innermost};
 
 /// The most that is read of an answer, in bytes.
 const MAX_BODY: usize = 64 << 20;
@@ -41,8 +42,7 @@ impl Http {
                 "set it again, without line breaks, quotation marks or spaces around it",
             )
         })?;
-        // An error means that the process has chosen a provider already, which serves as well.
-        let _already_chosen = rustls::crypto::ring::default_provider().install_default();
+        choose_tls();
         let mut builder = Client::builder()
             .user_agent(concat!("jarvis/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)
@@ -75,18 +75,15 @@ impl Http {
         url
     }
 
-    /// Posts `body`, or gets when there is none. `first_byte` bounds the wait for the response's head.
-    pub async fn send(
+    /// `first_byte` bounds the wait for the response's head.
+    pub async fn post(
         &self,
         url: Url,
-        body: Option<Vec<u8>>,
+        body: Vec<u8>,
         stream: bool,
         first_byte: Duration,
     ) -> Result<Response, ModelError> {
-        let request = match body {
-            Some(body) => self.client.post(url).header(CONTENT_TYPE, "application/json").body(body),
-            None => self.client.get(url),
-        };
+        let request = self.client.post(url).header(CONTENT_TYPE, "application/json").body(body);
         let request = request.header(ACCEPT, if stream { "text/event-stream" } else { "application/json" });
         match tokio::time::timeout(first_byte, request.send()).await {
             Err(_) => Err(self.hung(first_byte)),
@@ -178,13 +175,4 @@ pub(super) fn retry_after(response: &Response) -> Option<Duration> {
             Some(date.duration_since(SystemTime::now()).unwrap_or_default())
         }
     }
-}
-
-/// The cause at the bottom ("Connection refused"), where the outer texts only name the layers.
-fn innermost(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
 }

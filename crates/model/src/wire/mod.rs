@@ -7,7 +7,6 @@ mod calls;
 mod classify;
 mod draft;
 mod http;
-mod models;
 mod openai;
 mod openai_payload;
 #[cfg(test)]
@@ -19,8 +18,6 @@ mod stream_tests;
 
 use std::sync::Arc;
 use std::time::Duration;
-
-pub use models::list_models;
 
 use crate::{Backend, ModelError, Request};
 
@@ -46,11 +43,6 @@ impl ApiKey {
 
     pub(crate) fn expose(&self) -> &str {
         &self.0
-    }
-
-    /// `text` without the key; some servers repeat it in their error messages.
-    pub(crate) fn redact(&self, text: &str) -> String {
-        text.replace(&self.0, "[key]")
     }
 }
 
@@ -80,6 +72,17 @@ pub struct Endpoint {
     pub retries: u32,
     /// Added to every request; one of the same name as ours replaces it.
     pub extra_headers: Vec<(String, String)>,
+}
+
+impl Endpoint {
+    /// Without the key: some servers repeat it in their error messages. Cut to a length for a log or a person, which
+    /// comes after, so that no part of a key is left.
+    fn shown(&self, text: &str) -> String {
+        match &self.key {
+            Some(key) => classify::excerpt(&text.replace(&key.0, "[key]")),
+            None => classify::excerpt(text),
+        }
+    }
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -120,18 +123,14 @@ fn build_payload(wire: Wire, endpoint: &Endpoint, request: &Request, stream: boo
 }
 
 fn not_sent(message: String) -> ModelError {
-    ModelError::InvalidRequest { status: 0, message: format!("not sent: {message}") }
+    ModelError::NotSent { message }
 }
 
 fn no_grammar() -> ModelError {
-    not_sent("this provider does not decode under a grammar; use a JSON Schema".to_owned())
+    not_sent("this provider does not decode under a grammar".to_owned())
 }
 
 /// 0.7 as JSON writes it, not as 0.699999988 by way of a wider float.
 pub(crate) fn decimal(value: f32) -> serde_json::Value {
     value.to_string().parse::<f64>().map_or(serde_json::Value::Null, serde_json::Value::from)
-}
-
-fn schema_advice(schema: &serde_json::Value) -> String {
-    format!("Answer with one JSON value and nothing else, no Markdown. It must fit this JSON Schema:\n{schema}")
 }

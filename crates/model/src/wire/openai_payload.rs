@@ -3,15 +3,13 @@
 use jarvis_protocol::{Message, Role};
 use serde_json::{Map, Value, json};
 
-use super::{Endpoint, decimal, no_grammar, schema_advice};
-use crate::{Constraint, ModelError, Request};
+use super::{Endpoint, decimal, no_grammar};
+use crate::{ModelError, Request};
 
 /// Where a provider departs from what most servers take; told by the host it is reached at.
 struct Departures {
     /// OpenAI's reasoning models: `max_completion_tokens`, and no temperature but the default.
     reasoning_model: bool,
-    /// Knows no `json_schema`; gets the schema as an instruction.
-    schema_is_advice: bool,
     /// Wants the reasoning of a running tool round back.
     wants_reasoning_back: bool,
 }
@@ -24,36 +22,20 @@ fn departures(endpoint: &Endpoint) -> Departures {
     let o_series = model.strip_prefix('o').is_some_and(|m| m.starts_with(|c: char| c.is_ascii_digit()));
     Departures {
         reasoning_model: at("api.openai.com") && (o_series || model.starts_with("gpt-5")),
-        schema_is_advice: at("deepseek.com"),
         wants_reasoning_back: at("deepseek.com") || at("moonshot.ai") || at("moonshot.cn"),
     }
 }
 
 pub(super) fn build(endpoint: &Endpoint, request: &Request, stream: bool) -> Result<Value, ModelError> {
-    let departures = departures(endpoint);
-    // A reasoning belongs to the tool round it led to, and is forgotten with the next question.
-    let round = request.messages.iter().rposition(|m| m.role == Role::User).unwrap_or(0);
-    let mut messages: Vec<Value> = request
-        .messages
-        .iter()
-        .enumerate()
-        .map(|(at, m)| message(m, departures.wants_reasoning_back && at > round))
-        .collect();
-    let mut format = None;
-    match &request.constraint {
-        None => {}
-        Some(Constraint::Gbnf(_)) => return Err(no_grammar()),
-        Some(Constraint::JsonSchema(schema)) if departures.schema_is_advice => {
-            messages.push(json!({"role": "system", "content": schema_advice(schema)}));
-        }
-        Some(Constraint::JsonSchema(schema)) => {
-            let mut named = json!({"name": "answer", "schema": schema});
-            if is_strict(schema) {
-                named["strict"] = Value::Bool(true);
-            }
-            format = Some(json!({"type": "json_schema", "json_schema": named}));
-        }
+    if request.constraint.is_some() {
+        return Err(no_grammar());
     }
+    let departures = departures(endpoint);
+    let told = request.told();
+    // A reasoning belongs to the tool round it led to, and is forgotten with the next question.
+    let round = told.iter().rposition(|m| m.role == Role::User).unwrap_or(0);
+    let mut messages: Vec<Value> =
+        told.iter().enumerate().map(|(at, m)| message(m, departures.wants_reasoning_back && at > round)).collect();
     if let Some(prefix) = request.assistant_prefix.as_deref().filter(|p| !p.is_empty()) {
         messages.push(json!({"role": "assistant", "content": prefix}));
     }
@@ -85,9 +67,6 @@ pub(super) fn build(endpoint: &Endpoint, request: &Request, stream: bool) -> Res
     }
     if request.samples > 1 {
         body.insert("n".into(), request.samples.into());
-    }
-    if let Some(format) = format {
-        body.insert("response_format".into(), format);
     }
     body.insert("stream".into(), stream.into());
     Ok(Value::Object(body))
@@ -124,28 +103,5 @@ fn message(message: &Message, with_reasoning: bool) -> Value {
             said["tool_calls"] = calls.into();
             said
         }
-    }
-}
-
-/// OpenAI refuses `strict` for a schema in which an object is open or has an optional property.
-fn is_strict(schema: &Value) -> bool {
-    match schema {
-        Value::Object(fields) => {
-            let closed = match fields.get("properties").and_then(Value::as_object) {
-                Some(properties) => {
-                    let required: Vec<&str> = fields
-                        .get("required")
-                        .and_then(Value::as_array)
-                        .map(|r| r.iter().filter_map(Value::as_str).collect())
-                        .unwrap_or_default();
-                    fields.get("additionalProperties") == Some(&Value::Bool(false))
-                        && properties.keys().all(|name| required.contains(&name.as_str()))
-                }
-                None => fields.get("type").and_then(Value::as_str) != Some("object"),
-            };
-            closed && fields.values().all(is_strict)
-        }
-        Value::Array(items) => items.iter().all(is_strict),
-        _ => true,
     }
 }

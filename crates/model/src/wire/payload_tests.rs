@@ -50,14 +50,10 @@ pub(super) fn many() -> Vec<(Endpoint, Request)> {
         endpoint("https://api.anthropic.com", "claude"),
     ];
     let tool = ToolSpec { name: "f".into(), description: "数".into(), parameters: json!({"type": "object"}) };
-    let constraints = [
-        None,
-        Some(Constraint::JsonSchema(json!({"type": "object", "properties": {"a": {"type": "string"}}}))),
-        Some(Constraint::Gbnf("root ::= \"a\"".into())),
-    ];
+    let constraints = [None, Some(Constraint::Gbnf("root ::= \"a\"".into()))];
     let mut out = Vec::new();
     for endpoint in &endpoints {
-        for bits in 0..128u32 {
+        for bits in 0..256u32 {
             let on = |bit: u32| bits & (1 << bit) != 0;
             for constraint in &constraints {
                 let mut r = request();
@@ -69,6 +65,7 @@ pub(super) fn many() -> Vec<(Endpoint, Request)> {
                 r.assistant_prefix = on(5).then(|| "```\n".into());
                 r.samples = if on(6) { 3 } else { 1 };
                 r.stable_prefix = usize::from(on(0));
+                r.note = on(7).then(|| "Monday".into());
                 r.constraint = constraint.clone();
                 out.push((endpoint.clone(), r));
             }
@@ -151,23 +148,69 @@ fn an_anthropic_request_holds_what_was_asked_for() {
     );
 }
 
+/// The places of a body that are marked to be kept, as pointers to their blocks.
+fn marks(body: &Value) -> Vec<String> {
+    let blocks = |at: String| {
+        let list = body.pointer(&at).and_then(Value::as_array).cloned().unwrap_or_default();
+        list.into_iter()
+            .enumerate()
+            .filter(|(_, b)| b.get("cache_control").is_some())
+            .map(move |(i, _)| format!("{at}/{i}"))
+    };
+    let turns = body["messages"].as_array().map_or(0, Vec::len);
+    let places = std::iter::once("/system".to_owned()).chain((0..turns).map(|i| format!("/messages/{i}/content")));
+    places.flat_map(blocks).collect()
+}
+
 #[test]
-fn a_schema_is_strict_only_where_openai_takes_it_so() {
-    let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});
-    let open = json!({"type": "object", "properties": {"a": {"type": "string"}}});
-    for (schema, strict) in [(closed, json!(true)), (open, Value::Null)] {
-        let mut r = request();
-        r.constraint = Some(Constraint::JsonSchema(schema.clone()));
-        let body = sent(Wire::OpenAi, &endpoint("http://localhost/v1", "m"), &r);
-        assert_eq!(body["response_format"]["json_schema"]["schema"], schema);
-        assert_eq!(body["response_format"]["json_schema"]["strict"], strict);
-        for (wire, base) in [(Wire::OpenAi, "https://api.deepseek.com"), (Wire::Anthropic, "https://api.anthropic.com")]
-        {
-            let body = sent(wire, &endpoint(base, "m"), &r);
-            assert!(body.get("response_format").is_none());
-            assert!(body.to_string().contains("JSON Schema"), "the schema goes along as an instruction");
-        }
+fn anthropic_keeps_what_ends_with_the_stable_prefix() {
+    let here = endpoint("https://api.anthropic.com", "m");
+    let mut r = request();
+    r.messages = vec![
+        Message::system("Be brief."),
+        Message::user("one"),
+        Message::assistant("1"),
+        Message::user("two"),
+        Message::assistant("2"),
+        Message::user("three"),
+    ];
+    for (stable, expected) in [
+        (0, vec!["/messages/4/content/0"]),
+        (1, vec!["/system/0", "/messages/4/content/0"]),
+        (3, vec!["/messages/1/content/0", "/messages/4/content/0"]),
+        // Nothing of a conversation lies behind the examples.
+        (5, vec!["/messages/3/content/0"]),
+        (9, vec!["/messages/4/content/0"]),
+    ] {
+        r.stable_prefix = stable;
+        assert_eq!(marks(&sent(Wire::Anthropic, &here, &r)), expected, "{stable}");
     }
+    // The note is part of the system prompt, which comes before the examples: these are not the same then.
+    r.stable_prefix = 5;
+    r.note = Some("Monday".into());
+    assert_eq!(marks(&sent(Wire::Anthropic, &here, &r)), ["/system/0"]);
+}
+
+#[test]
+fn a_note_is_told_at_the_end_of_the_system_prompt() {
+    let here = endpoint("http://localhost/v1", "m");
+    let mut r = request();
+    r.messages = vec![Message::system("Be brief."), Message::user("hi")];
+    r.stable_prefix = 1;
+    for note in ["It is Monday.", "今天是星期二。"] {
+        r.note = Some(note.into());
+        let body = sent(Wire::OpenAi, &here, &r);
+        assert_eq!(body["messages"][0], json!({"role": "system", "content": format!("Be brief.\n\n{note}")}));
+        let body = sent(Wire::Anthropic, &here, &r);
+        let kept = json!({"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}});
+        assert_eq!(body["system"], json!([kept, {"type": "text", "text": note}]));
+    }
+    r.messages.remove(0);
+    r.stable_prefix = 0;
+    let body = sent(Wire::OpenAi, &here, &r);
+    assert_eq!(body["messages"][0], json!({"role": "system", "content": "今天是星期二。"}));
+    assert_eq!(body["messages"][1]["role"], "user");
+    assert_eq!(sent(Wire::Anthropic, &here, &r)["system"][0]["text"], "今天是星期二。");
 }
 
 #[test]
@@ -212,7 +255,8 @@ fn what_a_provider_cannot_do_is_refused_before_it_is_sent() {
     for wire in [Wire::OpenAi, Wire::Anthropic] {
         for r in [&r, &hot] {
             let error = build_payload(wire, &here, r, true).unwrap_err();
-            assert_eq!(error.body().kind, jarvis_protocol::ErrorKind::InvalidRequest);
+            assert!(matches!(error, crate::ModelError::NotSent { .. }), "{error:?}");
+            assert!(!error.to_string().contains("provider did not"), "nobody was asked: {error}");
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::Answer;
-use super::classify::{self, Failed};
+use super::classify;
 use super::draft::Emit;
 use super::http::{Http, retry_after};
 use super::{Endpoint, Wire, build_payload};
@@ -73,8 +73,7 @@ impl Provider {
             Ok(first)
         };
         let late = ModelError::Timeout { host: http.host.clone(), seconds: total.as_secs() };
-        let result = tokio::time::timeout_at(deadline, all).await.unwrap_or(Err(late));
-        result.map_err(|error| self.redact(error))
+        tokio::time::timeout_at(deadline, all).await.unwrap_or(Err(late))
     }
 
     async fn with_retries(
@@ -94,17 +93,16 @@ impl Provider {
                 shown |= matches!(delta, Delta::Text(_) | Delta::Reasoning(_));
                 on_delta(delta);
             };
-            let failed = match self.attempt(http, request, body, &mut emit).await {
+            let error = match self.attempt(http, request, body, &mut emit).await {
                 Ok(completion) => return Ok(completion),
-                Err(failed) => failed,
+                Err(error) => error.map_message(|message| self.endpoint.shown(message)),
             };
-            let error = self.redact(failed.error);
             tracing::warn!(provider = %self.endpoint.provider, attempt, %error, "a model request failed");
             // A server that hung twice will hang a third time, and each time costs the whole idle timeout.
             let hangs_again = matches!(error, ModelError::Timeout { .. }) && std::mem::replace(&mut hung, true);
             let pause = pause(&error, &mut wait);
             let too_late = Instant::now() + pause >= deadline;
-            if shown || !failed.again || attempt >= self.endpoint.retries || hangs_again || too_late {
+            if shown || !error.is_transient() || attempt >= self.endpoint.retries || hangs_again || too_late {
                 return Err(error);
             }
             on_delta(Delta::Status(format!("{error}; asking again in {:.1} s", pause.as_secs_f64())));
@@ -113,7 +111,13 @@ impl Provider {
         }
     }
 
-    async fn attempt(&self, http: &Http, request: &Request, body: &[u8], emit: Emit<'_>) -> Result<Completion, Failed> {
+    async fn attempt(
+        &self,
+        http: &Http,
+        request: &Request,
+        body: &[u8],
+        emit: Emit<'_>,
+    ) -> Result<Completion, ModelError> {
         let what = match self.wire {
             Wire::OpenAi => "chat/completions",
             Wire::Anthropic => "messages",
@@ -121,16 +125,11 @@ impl Provider {
         let url = http.url(&path(self.wire, &self.endpoint.base_url, what));
         let path = url.path().to_owned();
         let first_byte = if request.stream { self.endpoint.idle_timeout } else { self.endpoint.total_timeout };
-        let mut response = http.send(url, Some(body.to_vec()), request.stream, first_byte).await?;
+        let mut response = http.post(url, body.to_vec(), request.stream, first_byte).await?;
         let status = response.status();
         if !status.is_success() {
             let after = retry_after(&response);
-            let mut body = http.error_body(&mut response).await;
-            if let Some(key) = &self.endpoint.key {
-                body = key.redact(&body);
-            }
-            let provider = &self.endpoint.provider;
-            tracing::warn!(%provider, status = status.as_u16(), body = classify::excerpt(&body), "refused");
+            let body = http.error_body(&mut response).await;
             return Err(classify::response(status.as_u16(), &path, &body, after));
         }
         let mut answer = Answer::new(self.wire, request);
@@ -152,7 +151,7 @@ impl Provider {
         response: &mut Response,
         answer: &mut Answer,
         emit: Emit<'_>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), ModelError> {
         let idle = self.endpoint.idle_timeout;
         while !answer.is_done() {
             let wait = if answer.is_finished() { idle.min(GRACE) } else { idle };
@@ -161,17 +160,10 @@ impl Provider {
                 Ok(None) => return answer.end(emit),
                 // The answer is whole; only its usage or end mark is missing.
                 Err(_) if answer.is_finished() => break,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
-    }
-
-    fn redact(&self, error: ModelError) -> ModelError {
-        match &self.endpoint.key {
-            Some(key) => error.map_message(|m| key.redact(m)),
-            None => error,
-        }
     }
 }
 
@@ -188,7 +180,7 @@ fn pause(error: &ModelError, wait: &mut Duration) -> Duration {
 }
 
 /// The segments that `what` adds to a base address.
-pub(super) fn path<'a>(wire: Wire, base_url: &str, what: &'a str) -> Vec<&'a str> {
+fn path<'a>(wire: Wire, base_url: &str, what: &'a str) -> Vec<&'a str> {
     let bare = base_url.split(['?', '#']).next().unwrap_or(base_url).trim().trim_end_matches('/');
     let version = (wire == Wire::Anthropic && !bare.ends_with("/v1")).then_some("v1");
     version.into_iter().chain(what.split('/')).collect()

@@ -76,7 +76,7 @@ fn read(case: &Case, chunks: &mut dyn Iterator<Item = &[u8]>) -> Value {
         answer.end(&mut emit)
     };
     match read() {
-        Err(failed) => serde_json::json!({"error": failed.error.body().kind}),
+        Err(error) => serde_json::json!({"error": error.body().kind}),
         Ok(()) => {
             let completion = answer.draft().complete(&request, &mut emit);
             assert_eq!(shown, completion.text, "{}: deltas differ from the text", case.name);
