@@ -1,10 +1,10 @@
-//! Prints the latency of runs as medians: `cargo run --release -p jarvis-sandbox --example latency`. With `probe`:
+//! Where the time of a run goes, as medians: `cargo run --release -p jarvis-sandbox --example latency`. With `probe`:
 //! which layers of isolation hold here.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use jarvis_policy::{Decision, Permit, Policy, decide};
+use jarvis_policy::{Approved, Decision, Permit, Policy, decide};
 use jarvis_protocol::{CapabilityName, ExecPlan, Grants, Limits, Runtime, Subject};
-use jarvis_sandbox::{Executor, SandboxConfig};
+use jarvis_sandbox::{Access, Executor, SandboxConfig};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -23,16 +23,35 @@ fn permit(n: usize) -> Result<Permit, String> {
         args: json!({ "n": n }),
         grants: Grants::default(),
         limits: Limits::STANDARD,
+        dependencies: Vec::new(),
         fixed: None,
     };
-    match decide(&Policy::closed(), plan, &Grants::default()) {
+    match decide(&Policy::closed(), plan, &Approved::nothing()) {
         Decision::Permit(permit) => Ok(permit),
         other => Err(format!("{other:?}")),
     }
 }
 
+fn start() -> Result<Vec<(String, f64)>, String> {
+    let mut parts: Vec<(String, Vec<f64>)> = Vec::new();
+    for _ in 0..30 {
+        std::thread::sleep(Duration::from_millis(40));
+        let times = jarvis_sandbox::start_times("/proc/self/exe".as_ref()).map_err(|e| e.to_string())?;
+        for (at, (name, micros)) in times.into_iter().enumerate() {
+            if parts.len() <= at {
+                parts.push((name, Vec::new()));
+            }
+            parts[at].1.push(micros as f64 / 1e3);
+        }
+    }
+    Ok(parts.into_iter().map(|(name, times)| (name, median(times))).collect())
+}
+
 fn executor() -> Executor {
-    Executor::new(SandboxConfig { worker_exe: PathBuf::from("/proc/self/exe"), pool: 2, max_workers: 64 })
+    Executor::new(
+        SandboxConfig { worker_exe: PathBuf::from("/proc/self/exe"), pool: 2, max_workers: 64 },
+        Access::default(),
+    )
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -44,6 +63,8 @@ async fn measure() -> Result<(), Box<dyn std::error::Error>> {
     let cancel = CancellationToken::new();
     let mut cold = Vec::new();
     for n in 0..30 {
+        // The kernel takes the namespaces of the one before apart meanwhile.
+        tokio::time::sleep(Duration::from_millis(40)).await;
         let executor = executor();
         let started = Instant::now();
         executor.run(permit(n)?, &cancel).await?;
@@ -77,7 +98,10 @@ async fn measure() -> Result<(), Box<dyn std::error::Error>> {
         job??;
     }
     let rate = total as f64 / started.elapsed().as_secs_f64();
-    println!("cold run     {:8.2} ms", median(cold));
+    println!("cold run     {:8.2} ms, of which", median(cold));
+    for (name, time) in start()? {
+        println!("  {time:8.2} ms {name}");
+    }
     println!("warm run     {:8.2} ms", median(warm));
     println!("worker cpu   {:8.2} ms", median(cpu));
     println!("worker peak  {:8.2} MiB", median(memory));

@@ -5,7 +5,7 @@ mod common;
 
 use common::{permit, plan, run};
 use jarvis_protocol::ExitClass;
-use jarvis_sandbox::{Executor, SandboxConfig};
+use jarvis_sandbox::{Access, Executor, SandboxConfig};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ fn named(name: &str) -> Named {
 }
 
 fn executor(exe: &Path) -> Executor {
-    Executor::new(SandboxConfig { worker_exe: exe.to_owned(), pool: 2, max_workers: 4 })
+    Executor::new(SandboxConfig { worker_exe: exe.to_owned(), pool: 2, max_workers: 4 }, Access::default())
 }
 
 fn processes(name: &str) -> Vec<i32> {
@@ -116,7 +116,8 @@ async fn a_run_that_is_dropped_takes_its_worker_along() {
 #[tokio::test]
 async fn jobs_beyond_the_limit_wait_for_their_turn() {
     let worker = named("turn");
-    let executor = Executor::new(SandboxConfig { worker_exe: worker.exe.clone(), pool: 1, max_workers: 2 });
+    let executor =
+        Executor::new(SandboxConfig { worker_exe: worker.exe.clone(), pool: 1, max_workers: 2 }, Access::default());
     let slow = "export default async () => { await new Promise(r => setTimeout(r, 100)); return 1 }";
     let jobs: Vec<_> = (0..6)
         .map(|_| {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{plan, run, run_plan, sandbox, value};
+use common::{permit, plan, run, run_plan, sandbox, value};
 use jarvis_protocol::{ExitClass, Fixed, Limits};
 use serde_json::{Value, json};
 
@@ -239,13 +239,11 @@ async fn what_is_printed_reads_as_in_node() {
 }
 
 #[tokio::test]
-async fn python_is_refused_for_now() {
-    let sandbox = sandbox();
+async fn python_without_an_interpreter_says_what_to_do() {
     let mut python = plan("def run(args, ctx): pass", json!({}));
     python.runtime = jarvis_protocol::Runtime::Python;
-    let done = run_plan(&sandbox, python).await;
-    assert_eq!(done.exit, ExitClass::Rejected);
-    assert!(done.error.unwrap().message.contains("write TypeScript"));
+    let error = sandbox().run(permit(python), &tokio_util::sync::CancellationToken::new()).await.unwrap_err();
+    assert!(error.hint().is_some_and(|hint| hint.contains("install Python")), "{error}");
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
 //! Which function of the code is the capability.
 
-use super::{Form, at_offset, plain};
+use super::{Form, at_offset};
 use jarvis_protocol::ScriptError;
 use oxc::ast::ast::{
     AssignmentTarget, BindingPattern, Declaration, ExportDefaultDeclarationKind, Expression, FormalParameters,
-    ModuleExportName, Program, PropertyKey, Statement, VariableDeclaration,
+    Function, ModuleExportName, Program, PropertyKey, Statement, VariableDeclaration,
 };
 use oxc::semantic::Scoping;
 use oxc::span::Span;
@@ -49,41 +49,21 @@ const WHOLE: [&str; 14] = [
 ];
 const CONTEXT: [&str; 6] = ["ctx", "_ctx", "context", "_context", "env", "_env"];
 
-const HOW: &str = "write `export default function run(args, ctx) { … }`";
+pub(super) const HOW: &str = "write `export default function run(args, ctx) { … }`";
 
 pub(super) fn find(code: &str, program: &Program<'_>, scoping: &Scoping) -> Result<Found, ScriptError> {
-    let mut candidates = Vec::new();
+    let mut candidates = candidates(program);
     let mut exported_names: Vec<String> = Vec::new();
     for statement in &program.body {
         match statement {
             Statement::ExportDefaultDeclaration(export) => {
-                return default_export(code, program, &export.declaration, export.span);
+                return default_export(code, &candidates, &export.declaration, export.span);
             }
-            Statement::ExportDeclaration(export) => match &export.declaration {
-                Declaration::FunctionDeclaration(function) => {
-                    if let (Some(id), Some(_)) = (&function.id, &function.body) {
-                        candidates.push(Candidate {
-                            name: id.name.to_string(),
-                            params: &function.params,
-                            exported: true,
-                        });
-                    }
-                }
-                Declaration::VariableDeclaration(variables) => functions_of(variables, true, &mut candidates),
-                _ => {}
-            },
-            Statement::FunctionDeclaration(function) => {
-                if let (Some(id), Some(_)) = (&function.id, &function.body) {
-                    candidates.push(Candidate { name: id.name.to_string(), params: &function.params, exported: false });
-                }
-            }
-            Statement::VariableDeclaration(variables) => functions_of(variables, false, &mut candidates),
             Statement::ExportNamedDeclaration(export) => {
                 for specifier in &export.specifiers {
                     let local = export_name(&specifier.local);
                     if export_name(&specifier.exported) == "default" {
-                        let candidate = top_level(program, &local);
-                        return Ok(function(candidate.map(|c| c.params), String::new()));
+                        return Ok(function(params_named(&candidates, &local), String::new()));
                     }
                     exported_names.push(local);
                 }
@@ -96,7 +76,7 @@ pub(super) fn find(code: &str, program: &Program<'_>, scoping: &Scoping) -> Resu
     }
     if let Some(value) = module_exports(program) {
         let params = match value {
-            Expression::Identifier(name) => candidates.iter().find(|c| c.name == name.name.as_str()).map(|c| c.params),
+            Expression::Identifier(name) => params_named(&candidates, &name.name),
             other => params_of(other),
         };
         return Ok(function(params, "\nexport default module.exports;\n".to_owned()));
@@ -106,13 +86,42 @@ pub(super) fn find(code: &str, program: &Program<'_>, scoping: &Scoping) -> Resu
     }
     match choose(&candidates, scoping) {
         Ok(Some(chosen)) => Ok(function(Some(chosen.params), format!("\nexport {{ {} as default }};\n", chosen.name))),
-        Ok(None) if program.body.is_empty() => Err(plain("SyntaxError", format!("there is no code: {HOW}"))),
+        Ok(None) if program.body.is_empty() => Err(ScriptError::new("SyntaxError", format!("there is no code: {HOW}"))),
         Ok(None) => Ok(script()),
         Err(names) => {
             let message = format!("which function is the capability: {}? {HOW} for it", names.join(", "));
-            Err(plain("SyntaxError", message))
+            Err(ScriptError::new("SyntaxError", message))
         }
     }
+}
+
+/// Every function that is declared at the top, by its name.
+fn candidates<'p, 'a>(program: &'p Program<'a>) -> Vec<Candidate<'p, 'a>> {
+    let mut all = Vec::new();
+    for statement in &program.body {
+        match statement {
+            Statement::FunctionDeclaration(it) => declared(it, false, &mut all),
+            Statement::VariableDeclaration(it) => functions_of(it, false, &mut all),
+            Statement::ExportDeclaration(export) => match &export.declaration {
+                Declaration::FunctionDeclaration(it) => declared(it, true, &mut all),
+                Declaration::VariableDeclaration(it) => functions_of(it, true, &mut all),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    all
+}
+
+/// One without a body is an overload's signature.
+fn declared<'p, 'a>(function: &'p Function<'a>, exported: bool, out: &mut Vec<Candidate<'p, 'a>>) {
+    if let (Some(id), Some(_)) = (&function.id, &function.body) {
+        out.push(Candidate { name: id.name.to_string(), params: &function.params, exported });
+    }
+}
+
+fn params_named<'p, 'a>(candidates: &[Candidate<'p, 'a>], name: &str) -> Option<&'p FormalParameters<'a>> {
+    candidates.iter().find(|c| c.name == name).map(|c| c.params)
 }
 
 fn choose<'c, 'p, 'a>(
@@ -161,7 +170,7 @@ fn script() -> Found {
 
 fn default_export(
     code: &str,
-    program: &Program<'_>,
+    candidates: &[Candidate<'_, '_>],
     declaration: &ExportDefaultDeclarationKind<'_>,
     span: Span,
 ) -> Result<Found, ScriptError> {
@@ -176,10 +185,7 @@ fn default_export(
         other => match other.as_expression().map(|e| e.get_inner_expression()) {
             Some(Expression::ObjectExpression(_)) => refuse("an object"),
             Some(Expression::ClassExpression(_)) => refuse("a class"),
-            Some(Expression::Identifier(name)) => {
-                let candidate = top_level(program, &name.name);
-                Ok(function(candidate.map(|c| c.params), String::new()))
-            }
+            Some(Expression::Identifier(name)) => Ok(function(params_named(candidates, &name.name), String::new())),
             Some(expression) => Ok(function(params_of(expression), String::new())),
             None => refuse("no value"),
         },
@@ -261,22 +267,6 @@ fn params_of<'p, 'a>(expression: &'p Expression<'a>) -> Option<&'p FormalParamet
         Expression::FunctionExpression(function) => Some(&function.params),
         _ => None,
     }
-}
-
-fn top_level<'p, 'a>(program: &'p Program<'a>, name: &str) -> Option<Candidate<'p, 'a>> {
-    let mut all = Vec::new();
-    for statement in &program.body {
-        match statement {
-            Statement::FunctionDeclaration(function) => {
-                if let Some(id) = &function.id {
-                    all.push(Candidate { name: id.name.to_string(), params: &function.params, exported: false });
-                }
-            }
-            Statement::VariableDeclaration(variables) => functions_of(variables, false, &mut all),
-            _ => {}
-        }
-    }
-    all.into_iter().find(|c| c.name == name)
 }
 
 fn export_name(name: &ModuleExportName<'_>) -> String {

@@ -1,6 +1,6 @@
 //! A capability is one file: every import is refused, with what to use instead.
 
-use super::{at_offset, plain};
+use super::at_offset;
 use jarvis_protocol::ScriptError;
 use oxc::ast::ast::{CallExpression, Expression, ImportExpression, Program, Statement};
 use oxc::ast_visit::{Visit, walk};
@@ -54,10 +54,7 @@ impl<'a> Visit<'a> for Dynamic<'_> {
 fn refusal(code: &str, offset: u32, source: &str) -> ScriptError {
     let what = if source.is_empty() { "an import".to_owned() } else { format!("`{source}`") };
     let message = format!("{what} cannot be imported: a capability is one file without modules; {}", instead(source));
-    match code.get(offset as usize..) {
-        Some(_) => at_offset(code, offset as usize, "ImportError", message),
-        None => plain("ImportError", message),
-    }
+    at_offset(code, offset as usize, "ImportError", message)
 }
 
 /// What to write instead of a module that people (and models) reach for.

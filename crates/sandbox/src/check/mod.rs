@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Longer code than this is refused; it bounds the memory and stack that parsing may take.
-pub const MAX_CODE_BYTES: usize = 256 << 10;
+pub(crate) const MAX_CODE_BYTES: usize = 256 << 10;
 
 /// How deeply brackets may nest. The parser recurses, and no capability needs more.
 const MAX_NESTING: usize = 400;
@@ -85,17 +85,25 @@ impl Checked {
     }
 }
 
+impl Checked {
+    /// Code that another parser has read, as it is.
+    pub(crate) fn foreign(code: &str, params: Vec<String>, positional: Vec<String>) -> Self {
+        let (uses, literals, lines) = (Vec::new(), Vec::new(), LineMap::new(Vec::new()));
+        Self { params, positional, uses, literals, form: Form::Function, javascript: code.to_owned(), lines }
+    }
+}
+
 /// Parses and checks `code`. The error carries the person's own line.
 pub fn check(code: &str, runtime: Runtime) -> Result<Checked, ScriptError> {
     match runtime {
-        Runtime::Typescript => {}
+        Runtime::Typescript | Runtime::Deno => {}
         Runtime::Python => {
-            return Err(plain("RuntimeError", "python capabilities are not available yet; write TypeScript"));
+            return Err(ScriptError::new("RuntimeError", "python code is read by python itself: Executor::check"));
         }
     }
     if code.len() > MAX_CODE_BYTES {
         let message = format!("the code is {} bytes long; the most is {MAX_CODE_BYTES}", code.len());
-        return Err(plain("RangeError", message));
+        return Err(ScriptError::new("RangeError", message));
     }
     if let Some(at) = too_deep(code) {
         return Err(at_offset(code, at, "SyntaxError", format!("nested more than {MAX_NESTING} levels deep")));
@@ -106,8 +114,8 @@ pub fn check(code: &str, runtime: Runtime) -> Result<Checked, ScriptError> {
         let thread = std::thread::Builder::new().name("check".to_owned()).stack_size(stack);
         match thread.spawn_scoped(scope, || read(code)).map(|handle| handle.join()) {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(plain("SyntaxError", "the parser failed on this code; write it more simply")),
-            Err(e) => Err(plain("InternalError", format!("no thread to parse the code on: {e}"))),
+            Ok(Err(_)) => Err(ScriptError::new("SyntaxError", "the parser failed on this code; write it more simply")),
+            Err(e) => Err(ScriptError::new("InternalError", format!("no thread to parse the code on: {e}"))),
         }
     })
 }
@@ -118,7 +126,7 @@ fn read(code: &str) -> Result<Checked, ScriptError> {
     let parsed = Parser::new(&allocator, code, source_type).parse();
     first_error(code, parsed.diagnostics.errors())?;
     if parsed.panicked {
-        return Err(plain("SyntaxError", "the code does not parse"));
+        return Err(ScriptError::new("SyntaxError", "the code does not parse"));
     }
     let mut program = parsed.program;
     imports::refuse(code, &program)?;
@@ -143,6 +151,11 @@ fn read(code: &str) -> Result<Checked, ScriptError> {
         Transformer::new(&allocator, Path::new("capability.ts"), &options).build_with_scoping(scoping, &mut program);
     first_error(code, transformed.diagnostics.errors())?;
     let (mut javascript, lines) = print(&program);
+    if javascript.trim().is_empty() {
+        let message =
+            format!("nothing is left to run: there are only types, or functions without a body; {}", entry::HOW);
+        return Err(ScriptError::new("SyntaxError", message));
+    }
     javascript.push_str(&append);
     Ok(Checked { params, positional, uses, literals, form, javascript, lines })
 }
@@ -171,27 +184,19 @@ fn first_error<'a>(code: &str, mut errors: impl Iterator<Item = &'a OxcDiagnosti
     let at = error.labels.first().map(|label| label.offset());
     Err(match at {
         Some(offset) => at_offset(code, offset as usize, "SyntaxError", message),
-        None => plain("SyntaxError", message),
+        None => ScriptError::new("SyntaxError", message),
     })
-}
-
-fn plain(name: &str, message: impl Into<String>) -> ScriptError {
-    ScriptError { name: name.to_owned(), message: message.into(), line: None, column: None }
 }
 
 /// An error at a byte offset of the person's code.
 fn at_offset(code: &str, offset: usize, name: &str, message: impl Into<String>) -> ScriptError {
     let (line, column) = place(code, offset);
-    ScriptError { name: name.to_owned(), message: message.into(), line: Some(line), column: Some(column) }
+    ScriptError { line: Some(line), column: Some(column), ..ScriptError::new(name, message) }
 }
 
 /// Line and column, 1-based, the column in characters.
 fn place(code: &str, offset: usize) -> (u32, u32) {
-    let mut end = offset.min(code.len());
-    while !code.is_char_boundary(end) {
-        end -= 1;
-    }
-    let before = &code[..end];
+    let before = &code[..code.floor_char_boundary(offset)];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     (line as u32, column as u32)

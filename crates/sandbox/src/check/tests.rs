@@ -36,6 +36,13 @@ fn the_ways_a_weak_model_writes_its_function_are_all_found() {
         ("function go({ a }) { return a }\nexport { go as default };", vec!["a"]),
         ("const go = ({ a }) => a;\nexport default go;", vec!["a"]),
         ("export default ({ a }) => a", vec!["a"]),
+        ("export function add(a, b) { return a + b }\nexport default add;", vec!["a", "b"]),
+        ("export function add(a, b) { return a + b }\nexport { add as default };", vec!["a", "b"]),
+        ("export const add = (a, b) => a + b;\nexport default add;", vec!["a", "b"]),
+        (
+            "function add(a: string): string;\nfunction add(a: any, b: any) { return a + b }\nexport default add;",
+            vec!["a", "b"],
+        ),
     ] {
         let checked = ok(code);
         assert_eq!(checked.params, params, "{code}");
@@ -62,6 +69,9 @@ fn several_possible_entries_are_a_question_and_not_a_guess() {
     assert!(error.message.contains("a, b"), "{error}");
     assert!(err("export default { run() {} }").message.contains("an object"));
     assert!(err("").message.contains("no code"));
+    for code in ["function add(a, b)", "interface A { n: number }", "type A = string; declare const a: A;"] {
+        assert!(err(code).message.contains("nothing is left"), "{code}");
+    }
 }
 
 #[test]
@@ -138,9 +148,9 @@ fn output_places_map_back_to_the_persons_lines() {
 }
 
 #[test]
-fn python_is_refused_with_what_to_do() {
+fn python_is_left_to_python() {
     let error = check("def run(args, ctx): pass", Runtime::Python).unwrap_err();
-    assert!(error.message.contains("write TypeScript"));
+    assert!(error.message.contains("Executor::check"));
 }
 
 #[test]

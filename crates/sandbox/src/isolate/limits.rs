@@ -23,12 +23,14 @@ pub(crate) fn bound_process() -> Result<(), String> {
 
 /// Limits of the job: address space above the engine's heap limit, processor time above the wall-clock limit.
 pub(crate) fn bound_job(memory_mb: u64, timeout_ms: u64, mapped_bytes: u64) -> Result<(), String> {
-    let space = mapped_bytes.saturating_add((memory_mb.saturating_add(BESIDE_HEAP_MB)) << 20);
+    let space = mapped_bytes.saturating_add(memory_mb.saturating_add(BESIDE_HEAP_MB).saturating_mul(1 << 20));
     set(Resource::As, space)?;
     set(Resource::Cpu, timeout_ms.div_ceil(1000).saturating_add(1))
 }
 
+/// A hard limit that is lower already stays: nobody without privileges can raise it.
 fn set(resource: Resource, limit: u64) -> Result<(), String> {
+    let limit = rustix::process::getrlimit(resource).maximum.map_or(limit, |hard| hard.min(limit));
     rustix::process::setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })
         .map_err(|e| format!("limit {resource:?}: {e}"))
 }

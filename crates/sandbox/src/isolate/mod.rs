@@ -8,6 +8,7 @@ mod namespaces;
 
 pub(crate) use attempt::{ATTEMPTS, attempt};
 pub(crate) use filter::Filter;
+pub(crate) use landlock::IN_PART;
 pub(crate) use limits::{bound_job, bound_process};
 
 /// Why there is no isolation, and what a person can do about it.
@@ -46,7 +47,7 @@ pub(crate) fn enter() -> Result<(Vec<String>, Vec<Lacking>), Missing> {
     })?;
     layers.push("no new privileges".to_owned());
     match landlock::enter() {
-        Ok(()) => layers.push("landlock".to_owned()),
+        Ok(name) => layers.push(name.to_owned()),
         Err(why) => lacking.push(Lacking { name: "landlock".to_owned(), why, fix: LANDLOCK_FIX.to_owned() }),
     }
     match lacking.as_slice() {

@@ -21,7 +21,7 @@ struct Drive<'a, 'js> {
 }
 
 pub(super) fn run<'js>(ctx: &Ctx<'js>, host: &Persistent<Object<'static>>, state: &State, job: &Job) -> Ended<String> {
-    let memory = usize::try_from(job.memory_mb << 20).unwrap_or(usize::MAX);
+    let memory = usize::try_from(job.memory_mb.saturating_mul(1 << 20)).unwrap_or(usize::MAX);
     let host =
         host.clone().restore(ctx).map_err(|e| (ExitClass::Crashed, Some(plain("InternalError", e.to_string()))))?;
     Drive { ctx, host, state, memory }.job(job)
@@ -35,7 +35,7 @@ impl<'js> Drive<'_, 'js> {
         let script = job.form == Form::Script;
         let fixed = job.fixed.map(|fixed| (fixed.random_seed as f64, fixed.now_ms as f64));
         let (seed, now) = fixed.unzip();
-        self.ok(self.hook("begin")?.call::<_, ()>((args.clone(), script, seed, now)))?;
+        self.ok(self.hook("begin")?.call::<_, ()>((args.clone(), script, job.output_bytes as f64, seed, now)))?;
 
         let module = match Module::declare(self.ctx.clone(), crate::MODULE_NAME, job.javascript.as_str()) {
             Ok(module) => module,

@@ -2,6 +2,8 @@
 
 mod convert;
 mod drive;
+mod intl;
+mod layer;
 mod natives;
 mod state;
 
@@ -10,21 +12,12 @@ pub(crate) use state::Socket;
 use crate::frame::{self, Done, Fault, Job, Kind, Ready};
 use crate::isolate;
 use jarvis_protocol::ExitClass;
-use rquickjs::{CatchResultExt, Context, Function, Object, Persistent, Runtime};
+use rquickjs::{Context, Object, Persistent, Runtime};
 use state::State;
 use std::rc::Rc;
 
 /// The engine's own stack limit, bytes. The process's is twice that.
 const STACK: usize = 8 << 20;
-
-/// Parts of the layer around the code, in the order in which they are evaluated.
-const LAYER: [(&str, &str); 5] = [
-    ("core.js", include_str!("js/core.js")),
-    ("web.js", include_str!("js/web.js")),
-    ("date.js", include_str!("js/date.js")),
-    ("intl.js", include_str!("js/intl.js")),
-    ("ctx.js", include_str!("js/ctx.js")),
-];
 
 /// A warm engine. Made in the zygote; each worker has its own copy of it by fork.
 pub(crate) struct Engine {
@@ -47,13 +40,7 @@ impl Engine {
         let host = context.with(|ctx| -> Result<_, String> {
             let native = natives::make(&ctx, &state).map_err(|e| e.to_string())?;
             let host = Object::new(ctx.clone()).map_err(|e| e.to_string())?;
-            for (name, source) in LAYER {
-                let mut options = rquickjs::context::EvalOptions::default();
-                options.filename = Some(name.to_owned());
-                let part: Function<'_> =
-                    ctx.eval_with_options(source, options).catch(&ctx).map_err(|e| format!("{name}: {e}"))?;
-                part.call::<_, ()>((native.clone(), host.clone())).catch(&ctx).map_err(|e| format!("{name}: {e}"))?;
-            }
+            layer::load(&ctx, &native, &host)?;
             Ok(Persistent::save(&ctx, host))
         })?;
         Ok(Engine { runtime, context, host, state })
@@ -61,7 +48,7 @@ impl Engine {
 
     /// Runs the job to its end. The result is JSON text.
     fn run(&self, job: &Job) -> Result<String, (ExitClass, Option<Fault>)> {
-        self.runtime.set_memory_limit(usize::try_from(job.memory_mb << 20).unwrap_or(usize::MAX));
+        self.runtime.set_memory_limit(usize::try_from(job.memory_mb.saturating_mul(1 << 20)).unwrap_or(usize::MAX));
         self.runtime.set_gc_threshold(4 << 20);
         self.context.with(|ctx| drive::run(&ctx, &self.host, &self.state, job))
     }
@@ -80,11 +67,15 @@ pub(crate) fn serve(engine: &Engine, socket: Socket, ready: &Ready, mapped: u64)
     };
     let Ok(job) = serde_json::from_slice::<Job>(&payload) else { return };
     drop(payload);
-    if isolate::bound_job(job.memory_mb, job.timeout_ms, mapped).is_err() {
-        return;
-    }
     engine.state.begin(&socket, &job);
-    let (exit, fault) = match engine.run(&job) {
+    let outcome = match isolate::bound_job(job.memory_mb, job.timeout_ms, mapped) {
+        Ok(()) => engine.run(&job),
+        Err(e) => {
+            let message = format!("the limits of the job cannot be set: {e}");
+            Err((ExitClass::Crashed, Some(Fault { name: "WorkerError".to_owned(), message, stack: String::new() })))
+        }
+    };
+    let (exit, fault) = match outcome {
         Ok(result) => match engine.state.afford(result.len()) {
             true if socket.send(Kind::Result, result.as_bytes()).is_ok() => (ExitClass::Ok, None),
             true => return,

@@ -1,5 +1,6 @@
 //! What the layer around the code needs of Rust. None of it reaches outside the process, but for printing.
 
+use super::intl;
 use super::state::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,6 +14,8 @@ pub(super) fn make<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> Result<Object<'js>
     let native = Object::new(ctx.clone())?;
     let printer = Rc::clone(state);
     native.set("print", Function::new(ctx.clone(), move |text: String| printer.print(&text))?)?;
+    let budget = Rc::clone(state);
+    native.set("full", Function::new(ctx.clone(), move || budget.full())?)?;
     let clock = Rc::clone(state);
     native.set("now", Function::new(ctx.clone(), move || clock.now())?)?;
     let asker = Rc::clone(state);
@@ -34,6 +37,7 @@ pub(super) fn make<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> Result<Object<'js>
     native.set("urlSet", Function::new(ctx.clone(), url_set)?)?;
     native.set("parseForm", Function::new(ctx.clone(), parse_form)?)?;
     native.set("encodeForm", Function::new(ctx.clone(), encode_form)?)?;
+    intl::add(ctx, &native)?;
     Ok(native)
 }
 
@@ -81,7 +85,7 @@ fn encode_utf8(ctx: Ctx<'_>, text: String) -> Result<Bytes<'_>> {
 fn decode_utf8<'js>(ctx: Ctx<'js>, given: Bytes<'js>, fatal: bool, more: bool) -> Result<Vec<Value<'js>>> {
     let mut bytes = raw(&given);
     let mut left = 0;
-    if more && let Err(e) = std::str::from_utf8(bytes) {
+    if more && std::str::from_utf8(bytes).is_err() {
         // Only an end that further bytes could complete is kept back.
         let last = bytes.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
         let tail = &bytes[bytes.len() - last..];
@@ -89,7 +93,6 @@ fn decode_utf8<'js>(ctx: Ctx<'js>, given: Bytes<'js>, fatal: bool, more: bool) -
             left = last;
             bytes = &bytes[..bytes.len() - last];
         }
-        let _ = e;
     }
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.into_js(&ctx)?,

@@ -92,6 +92,11 @@ impl State {
         }
     }
 
+    /// There is more output than the job may hand out.
+    pub(super) fn full(&self) {
+        self.stop.set(Some(Stop::Output));
+    }
+
     /// Sends printed text at once, so that it is kept however the job ends.
     pub(super) fn print(&self, text: &str) {
         let Some(socket) = self.socket.get() else { return };

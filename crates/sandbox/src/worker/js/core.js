@@ -20,7 +20,7 @@
   const wellFormed = uncurry(String.prototype.toWellFormed), slice = uncurry(String.prototype.slice);
   const join = uncurry(Array.prototype.join), push = uncurry(Array.prototype.push);
   const bigToString = uncurry(BigInt.prototype.toString), symbolToString = uncurry(Symbol.prototype.toString);
-  const then = uncurry(Promise.prototype.then), NativePromise = Promise;
+  const NativePromise = Promise;
   const has = uncurry(Object.prototype.hasOwnProperty);
   const hidden = (target, name, value) =>
     Object.defineProperty(target, name, { value, writable: true, configurable: true, enumerable: false });
@@ -40,7 +40,16 @@
   const DEEPEST = 100;
   const kindOf = (x) => (isPromise(x) ? "a promise: await it" : typeof x === "function" ? "a function" : `a ${typeof x}`);
 
+  // More than the job may hand out is not even built.
+  let most = Infinity, total = 0;
+  function full() {
+    native.full();
+    throw new RangeError("more output than is allowed");
+  }
+
   function text(s) {
+    total += s.length;
+    if (total > most) full();
     return stringify(wellFormed(s));
   }
 
@@ -91,6 +100,7 @@
   }
 
   function list(values, path, above) {
+    if (values.length > most) full();
     const parts = [];
     for (let i = 0; i < values.length; i++) push(parts, encode(values[i], `${path}[${i}]`, above) ?? "null");
     return `[${join(parts, ",")}]`;
@@ -238,7 +248,8 @@
   const print = (values) => {
     let line = format(values);
     if (indent) line = indent + line.replaceAll("\n", `\n${indent}`);
-    native.print(`${line}\n`);
+    // One unit too many is enough to be found out.
+    native.print(wellFormed(line.length > most ? slice(line, 0, most + 1) : `${line}\n`));
     return line;
   };
   const say = (...values) => {
@@ -287,9 +298,6 @@
   hidden(globalThis, "clearTimeout", function clearTimeout(id) { clear(id); });
   hidden(globalThis, "clearInterval", function clearInterval(id) { clear(id); });
   hidden(globalThis, "clearImmediate", function clearImmediate(id) { clear(id); });
-  if (typeof globalThis.queueMicrotask !== "function") {
-    hidden(globalThis, "queueMicrotask", function queueMicrotask(f) { then(NativePromise.resolve(), () => f()); });
-  }
 
   // Runs one due timer. Milliseconds until the next is due; 0 when one ran; -1 when there is none.
   host.timers = () => {
@@ -321,7 +329,8 @@
     hidden(Math, "random", random);
   }
 
-  host.begin = (args, script, seed, now) => {
+  host.begin = (args, script, bytes, seed, now) => {
+    most = bytes;
     seedRandom(seed);
     if (now !== undefined) host.fixDate(now);
     hidden(globalThis, "args", args);
@@ -373,6 +382,12 @@
   host.isMap = isMap;
   host.isSet = isSet;
   host.isBuffer = isBuffer;
+  host.bytesOf = (data, what = "the value", wanted = "bytes (an ArrayBuffer or a typed array)") => {
+    if (data instanceof Uint8Array) return data;
+    if (isBuffer(data)) return new Uint8Array(data);
+    if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    throw new TypeError(`${what} must be ${wanted}`);
+  };
   host.isRegExp = isRegExp;
   host.typedTag = typedTag;
   host.unbox = unbox;

@@ -46,10 +46,7 @@
   const utf8 = (bytes) => new TextDecoder().decode(bytes);
   function bytesOf(data, what) {
     if (typeof data === "string") return new TextEncoder().encode(data);
-    if (data instanceof Uint8Array) return data;
-    if (host.isBuffer(data)) return new Uint8Array(data);
-    if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    throw new TypeError(`${what} must be text or bytes${typeof data === "object" ? " (JSON.stringify an object first)" : ""}`);
+    return host.bytesOf(data, what, `text or bytes${typeof data === "object" ? " (JSON.stringify an object first)" : ""}`);
   }
 
   // ---- fetch ---------------------------------------------------------------------------------------------------
@@ -166,10 +163,8 @@
     const answer = await (request.signal ? Promise.race([asked, new Promise((_, reject) => {
       request.signal.addEventListener("abort", () => reject(request.signal.reason), { once: true });
     })]) : asked);
-    const response = new Response(undefined, { status: answer.status, statusText: answer.status_text });
-    const filled = Object.assign(new Response(answer.body, response), { url: answer.url, redirected: answer.redirected, type: "basic" });
-    filled.headers = new Headers(answer.headers);
-    return filled;
+    const { status, status_text: statusText, headers, url: from, redirected } = answer;
+    return Object.assign(new Response(answer.body, { status, statusText, headers }), { url: from, redirected, type: "basic" });
   }
   for (const [name, value] of Object.entries({ Headers, Request, Response, fetch })) hidden(globalThis, name, value);
 
@@ -184,7 +179,11 @@
     // The file as text; { bytes: true } for a Uint8Array.
     async read(name, { bytes = false } = {}) {
       const { body } = await ask({ op: "read", path: path(name, "read") });
-      return bytes ? body : utf8(body);
+      if (bytes) return body;
+      // A replaced character would be written back as it is shown, and the file be damaged.
+      try { return new TextDecoder("utf-8", { fatal: true }).decode(body); } catch {
+        throw new TypeError(`ctx.read: ${name} is no text in UTF-8; read it with { bytes: true }`);
+      }
     },
     async write(name, data) { await ask({ op: "write", path: path(name, "write") }, bytesOf(data, "what ctx.write writes")); },
     // [{ name, kind: "file" | "directory" | "other", size }], sorted by name.

@@ -127,12 +127,7 @@
 
   // ---- text and bytes ------------------------------------------------------------------------------------------
 
-  function bytesOf(data) {
-    if (data instanceof Uint8Array) return data;
-    if (host.isBuffer(data)) return new Uint8Array(data);
-    if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    throw new TypeError("bytes expected: an ArrayBuffer or a typed array");
-  }
+  const { bytesOf } = host;
 
   class TextEncoder {
     get encoding() { return "utf-8"; }
@@ -487,19 +482,22 @@
     },
     subtle,
   });
-  define("performance", { now: () => native.now(), get timeOrigin() { return Date.now() - native.now(); }, mark() {}, measure() {} });
+  define("performance", { now: () => native.now(), get timeOrigin() { return Date.now() - native.now(); } });
 
   // ---- what is absent ------------------------------------------------------------------------------------------
 
   // They stay undefined, so that `typeof process` answers truly; the error of using one is explained in `fault`.
   const files = "Use ctx.read, ctx.write, ctx.list and fetch (each with a grant)";
   const net = "Use fetch (with a network grant for the host)";
+  const whole = "Bodies come and go whole: text(), json(), arrayBuffer(), URLSearchParams; or take runtime: \"deno\"";
   host.absent = {
     __proto__: null,
     process: "there is no environment, no arguments and no exit here. Take values as arguments of run(args, ctx) and return the result",
     require: "a capability is one file without modules. Globals such as fetch, URL, Buffer and crypto need no import",
     Deno: files, Bun: files, fs: files, path: files,
     axios: net, http: net, https: net, XMLHttpRequest: net, WebSocket: net, EventSource: net,
+    ReadableStream: whole, WritableStream: whole, TransformStream: whole, Blob: whole, File: whole, FormData: whole,
+    MessageChannel: "A capability runs on one thread", BroadcastChannel: "A capability runs on one thread",
     Worker: "A capability runs on one thread",
     WebAssembly: "Write it in TypeScript",
     window: "There is no page here. Use globalThis",
