@@ -19,9 +19,9 @@ fn executor(workspace: Option<&Path>, denied: &[&Path]) -> Executor {
     let access = Access {
         workspace: workspace.map(Path::to_owned),
         denied: denied.iter().map(|d| (*d).to_owned()).collect(),
-        secrets: Some(Arc::new(|name| (name == "TOKEN").then(|| "s3cret-value".to_owned()))),
+        ..Access::default()
     };
-    Executor::with_access(config, access)
+    Executor::new(config, access)
 }
 
 async fn run(executor: &Executor, body: &str, grants: Grants) -> Execution {
@@ -251,6 +251,11 @@ async fn no_path_leads_out_of_what_is_granted() {
     let key = root.join("private/key");
     let executor = executor(Some(root), &[&root.join("private")]);
     let read = |path: &str| format!("return await ctx.read({path:?})");
+    let absolute = |paths: &[&str]| {
+        let read = paths.iter().map(|path| root.join(path).to_str().unwrap().to_owned()).collect();
+        Grants { read, ..Grants::default() }
+    };
+    let writing = |paths: &[&str]| Grants { write: absolute(paths).read, ..Grants::default() };
     for (body, grants) in [
         (read("private/key"), files(&["data"], &[])),
         (read(key.to_str().unwrap()), files(&["data"], &[])),
@@ -267,6 +272,17 @@ async fn no_path_leads_out_of_what_is_granted() {
         (read("data"), files(&["data"], &[])),
         (read("data/nothing"), files(&["data"], &[])),
         (read("data/a\0b"), files(&["data"], &[])),
+        // The same by absolute grants, as they are after approval.
+        (read("data/link"), absolute(&["data"])),
+        (read("data/dir/key"), absolute(&["data"])),
+        (read("data/dir/key"), absolute(&["data/dir"])),
+        (read("data/link"), absolute(&["data/link"])),
+        (read("etc/passwd"), absolute(&["etc"])),
+        (read("etc/passwd"), absolute(&["."])),
+        ("return await ctx.list('etc')".to_owned(), absolute(&["etc"])),
+        ("return await ctx.list('data/dir')".to_owned(), absolute(&["data/dir"])),
+        ("await ctx.write('etc/new', 'x')".to_owned(), writing(&["etc"])),
+        ("await ctx.write('out/link', 'x')".to_owned(), writing(&["out"])),
         // Denied whatever is granted.
         (read("private/key"), files(&["."], &[])),
         (read("private/key"), files(&["private"], &[])),
@@ -346,22 +362,6 @@ async fn a_request_by_a_very_long_name_is_refused_in_a_short_message() {
 }
 
 #[tokio::test]
-async fn a_granted_secret_is_told_and_does_not_show() {
-    let executor = executor(None, &[]);
-    let grants = Grants { secrets: list(&["TOKEN", "OTHER"]), ..Grants::default() };
-    let body = "const t = await ctx.secret('TOKEN'); console.log('using', t); return { length: t.length, leaked: [`Bearer ${t}`] };";
-    let done = run(&executor, body, grants.clone()).await;
-    assert_eq!(done.result, Some(json!({"length": 12, "leaked": ["Bearer [secret TOKEN]"]})), "{}", message(&done));
-    assert_eq!(done.printed, "using [secret TOKEN]\n");
-    let thrown = run(&executor, "throw new Error(await ctx.secret('TOKEN'))", grants.clone()).await;
-    assert_eq!(message(&thrown), "Error: [secret TOKEN] (line 1)");
-    assert!(
-        message(&run(&executor, "return await ctx.secret('TOKEN')", Grants::default()).await).contains("not granted")
-    );
-    assert!(message(&run(&executor, "return await ctx.secret('OTHER')", grants).await).contains("no secret"));
-}
-
-#[tokio::test]
 async fn a_request_that_is_too_large_is_an_error_the_code_can_see() {
     let home = tempfile::tempdir().unwrap();
     let executor = executor(Some(home.path()), &[]);
@@ -378,4 +378,158 @@ async fn an_unknown_request_is_refused() {
     assert!(message(&done).contains("ctx.call is not available yet"));
     let nothing: Option<Value> = done.result;
     assert_eq!(nothing, None);
+}
+
+/// A workspace with a folder `data` in it.
+fn workspace() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("data")).unwrap();
+    home
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_granted_place_outside_the_workspace_is_itself_and_not_where_a_link_leads() {
+    let (home, other) = (workspace(), tempfile::tempdir().unwrap());
+    std::fs::create_dir_all(other.path().join("real/deep")).unwrap();
+    std::fs::write(other.path().join("real/deep/x"), "there").unwrap();
+    std::os::unix::fs::symlink(other.path().join("real"), other.path().join("link")).unwrap();
+    let executor = executor(Some(home.path()), &[]);
+    let reading = |grant: &Path, path: &Path| {
+        let body = format!("return await ctx.read({:?})", text(path));
+        (body, Grants { read: vec![text(grant)], ..Grants::default() })
+    };
+    let (body, grants) = reading(&other.path().join("real"), &other.path().join("real/deep/x"));
+    assert_eq!(run(&executor, &body, grants).await.result, Some(json!("there")));
+    for (grant, path) in [("link", "link/deep/x"), ("link/deep", "link/deep/x"), ("", "link/deep/x")] {
+        let (body, grants) = reading(&other.path().join(grant), &other.path().join(path));
+        let done = run(&executor, &body, grants).await;
+        assert!(message(&done).contains("grant the place that it leads to"), "{grant}: {}", message(&done));
+    }
+}
+
+#[tokio::test]
+async fn a_denied_place_is_reached_by_no_other_name() {
+    let home = workspace();
+    let root = home.path();
+    std::fs::create_dir_all(root.join("keys/deep")).unwrap();
+    std::fs::write(root.join("keys/deep/id"), "private").unwrap();
+    std::fs::write(root.join("own"), "mine").unwrap();
+    std::fs::hard_link(root.join("keys/deep/id"), root.join("data/innocent")).unwrap();
+    std::fs::hard_link(root.join("own"), root.join("data/own")).unwrap();
+    std::os::unix::fs::symlink(root.join("keys"), root.join("data/keys")).unwrap();
+    let executor = executor(Some(root), &[&root.join("keys")]);
+    let grants = Grants { read: vec![text(root)], write: vec![text(root)], ..Grants::default() };
+    for path in ["keys/deep/id", "data/innocent", "data/keys/deep/id", "/proc/self/root/etc/passwd"] {
+        let done = run(&executor, &format!("return await ctx.read({path:?})"), grants.clone()).await;
+        assert_eq!(done.error.as_ref().map(|e| e.name.as_str()), Some("PermissionError"), "{path}: {:?}", done.result);
+    }
+    // A file with two names, neither of them denied.
+    assert_eq!(run(&executor, "return await ctx.read('data/own')", grants.clone()).await.result, Some(json!("mine")));
+    // What is written is a new file: the other name keeps the old one.
+    assert_eq!(run(&executor, "await ctx.write('data/innocent', 'x'); return 1", grants).await.result, Some(json!(1)));
+    assert_eq!(std::fs::read_to_string(root.join("keys/deep/id")).unwrap(), "private");
+}
+
+#[tokio::test]
+async fn pipes_devices_and_sockets_are_not_opened_and_huge_files_are_not_read() {
+    let home = workspace();
+    let root = home.path();
+    std::process::Command::new("mkfifo").arg(root.join("data/pipe")).status().unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(root.join("data/socket")).unwrap();
+    std::fs::File::create(root.join("data/sparse")).unwrap().set_len(1 << 40).unwrap();
+    let executor = executor(Some(root), &[]);
+    let grants = files(&["data", "/dev", "/proc"], &["data"]);
+    let started = Instant::now();
+    for (path, says) in [
+        ("data/pipe", "is not a file"),
+        ("data/socket", "is not a file"),
+        ("/dev/zero", "is not a file"),
+        ("/dev/tty", "is not a file"),
+        ("data/sparse", "is longer than"),
+    ] {
+        let done = run(&executor, &format!("return await ctx.read({path:?})"), grants.clone()).await;
+        assert!(message(&done).contains(says), "{path}: {}", message(&done));
+    }
+    for path in ["data/pipe", "data/socket"] {
+        let done = run(&executor, &format!("await ctx.write({path:?}, 'x')"), grants.clone()).await;
+        assert!(message(&done).contains("is not a file"), "{path}: {}", message(&done));
+    }
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn odd_names_are_names() {
+    use std::os::unix::ffi::OsStrExt;
+    let home = workspace();
+    let executor = executor(Some(home.path()), &[]);
+    let body = "for (const n of ['a\\nb', '水 文件', '-rf', '%2e%2e', \"'; rm\", 'x'.repeat(255)]) { await ctx.write('data/' + n, n); if (await ctx.read('data/' + n) !== n) throw new Error(n); } return (await ctx.list('data')).map(e => e.name).length";
+    let done = run(&executor, body, files(&["data"], &["data"])).await;
+    assert_eq!(done.result, Some(json!(6)), "{}", message(&done));
+    let broken = std::ffi::OsStr::from_bytes(b"\xff\xfe");
+    std::fs::write(home.path().join("data").join(broken), "x").unwrap();
+    let body = "return (await ctx.list('data')).filter(e => e.kind === 'other').length";
+    assert_eq!(run(&executor, body, files(&["data"], &[])).await.result, Some(json!(1)));
+    for name in ["x".repeat(256), "a/".repeat(3000)] {
+        let done = run(&executor, &format!("return await ctx.read('data/{name}')"), files(&["data"], &[])).await;
+        assert_eq!(done.exit, ExitClass::Threw);
+    }
+}
+
+#[tokio::test]
+async fn start_up_files_stay_as_they_are_inside_a_writable_grant() {
+    let home = workspace();
+    std::fs::create_dir_all(home.path().join(".git/hooks")).unwrap();
+    let executor = executor(Some(home.path()), &[]);
+    let grants = Grants { write: vec![text(home.path())], ..Grants::default() };
+    for path in
+        [".bashrc", ".config/fish/config.fish", ".vscode/tasks.json", "sub/.envrc", ".git/hooks/x", ".Git/config"]
+    {
+        let done = run(&executor, &format!("await ctx.write('{path}', 'x')"), grants.clone()).await;
+        assert!(message(&done).contains("no capability may reach"), "{path}: {}", message(&done));
+    }
+    assert!(!home.path().join("sub").exists(), "no folder is made for what is refused");
+}
+
+/// One thread swaps a folder for a link to another place, again and again, while the code reads and writes.
+#[tokio::test]
+async fn a_link_that_is_swapped_in_meanwhile_leads_nowhere() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let (home, out) = (workspace(), tempfile::tempdir().unwrap());
+    let root = home.path().to_owned();
+    std::fs::write(out.path().join("x"), "outside").unwrap();
+    std::fs::create_dir(root.join("data/here")).unwrap();
+    std::fs::write(root.join("data/here/x"), "inside").unwrap();
+    std::os::unix::fs::symlink(out.path(), root.join("data/link")).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let swapper = {
+        let (here, link, stop) = (root.join("data/here"), root.join("data/link"), Arc::clone(&stop));
+        std::thread::spawn(move || {
+            use rustix::fs::{CWD, RenameFlags, renameat_with};
+            while !stop.load(Ordering::Relaxed) {
+                renameat_with(CWD, &here, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+                std::thread::yield_now();
+            }
+        })
+    };
+    let executor = executor(Some(&root), &[]);
+    let body = "const seen = {}; for (let i = 0; i < 3000; i++) { let what; try { if (i % 10 === 0) { await ctx.write('data/here/new', 'w'); what = 'written'; } else what = await ctx.read('data/here/x'); } catch (e) { what = e.name; } seen[what] = (seen[what] ?? 0) + 1; } return seen";
+    let done =
+        run(&executor, body, Grants { read: vec![text(&root)], write: vec![text(&root)], ..Grants::default() }).await;
+    stop.store(true, Ordering::Relaxed);
+    swapper.join().unwrap();
+    let seen = done.result.unwrap_or_default();
+    assert!(seen.get("outside").is_none() && !out.path().join("new").exists(), "{seen}");
+    assert!(seen["inside"].as_u64() > Some(0) && seen["PermissionError"].as_u64() > Some(0), "both were met: {seen}");
+}
+
+#[tokio::test]
+async fn a_network_grant_that_is_none_is_an_error_of_the_run() {
+    let executor = executor(None, &[]);
+    let done = run(&executor, "return 1", network(&["a.example", "b.example:x"])).await;
+    assert_eq!(done.exit, ExitClass::Rejected);
+    assert!(message(&done).contains("`b.example:x` is not a host pattern"), "{}", message(&done));
 }

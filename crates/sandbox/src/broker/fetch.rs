@@ -1,17 +1,22 @@
-//! `fetch` for a worker: grants and addresses are checked at every hop, names resolved once, sizes capped.
+//! `fetch` for a worker: grants and addresses are checked at every hop, names resolved once, sizes capped, secrets put
+//! in at the last moment.
 
-use super::{Answer, Refusal, addresses, hosts, short};
+use super::secrets::Vault;
+use super::unpack::unpack;
+use super::{Answer, Refusal, short};
+use crate::egress::{EgressPolicy, HostTally, Resolver, Tally, resolve, without_dot};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{
-    ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    LOCATION, USER_AGENT,
 };
 use reqwest::{Client, Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use url::Url;
+use url::{Host, Url};
 
 const REDIRECTS: usize = 5;
 /// What another host than the one that was asked may see: any other header may hold a key.
@@ -19,8 +24,15 @@ const FOLLOW: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTENT_TY
 
 const CONNECT: Duration = Duration::from_secs(15);
 
+/// How long a server may be silent in the middle of an answer; the run's own limit stands beside it.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What one run may ask for and move, in all.
+const MOST_REQUESTS: u64 = 2000;
+const MOST_BYTES: u64 = 512 << 20;
+
 /// These belong to the connection, not to whoever asks.
-const OURS: [&str; 11] = [
+const OURS: [&str; 12] = [
     "host",
     "content-length",
     "connection",
@@ -32,6 +44,8 @@ const OURS: [&str; 11] = [
     "transfer-encoding",
     "upgrade",
     "expect",
+    // What comes back packed is unpacked here, within the limit of size.
+    "accept-encoding",
 ];
 
 #[derive(Debug, Deserialize)]
@@ -42,37 +56,40 @@ pub(super) struct Wanted {
     headers: Vec<(String, String)>,
 }
 
+/// What one request is held against.
+pub(super) struct Rules<'a> {
+    pub client: &'a Client,
+    pub policy: &'a EgressPolicy,
+    pub vault: &'a Vault,
+    pub tally: &'a Tally,
+    /// Bytes of an answer, packed and unpacked.
+    pub most: usize,
+}
+
 /// Resolves a name once and lets only public addresses through, so that what is connected to is what was checked.
-struct Checked;
+struct Checked(Resolver);
 
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {
+        let resolver = Arc::clone(&self.0);
         Box::pin(async move {
-            let name = name.as_str();
-            if hosts::is_localhost(name) {
-                // Only a grant that names it with its port leads here.
-                let own: Addrs = Box::new(std::iter::once(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))));
-                return Ok(own);
-            }
-            let found: Vec<SocketAddr> = tokio::net::lookup_host((name, 0)).await?.collect();
-            let public: Vec<SocketAddr> = found.iter().copied().filter(|a| addresses::is_public(a.ip())).collect();
-            if public.is_empty() {
-                return Err(format!("{name} resolves to no public address").into());
-            }
-            let public: Addrs = Box::new(public.into_iter());
-            Ok(public)
+            let host = Host::Domain(name.as_str().to_owned());
+            let found = resolve(&resolver, &host).await?;
+            let found: Addrs = Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)));
+            Ok(found)
         })
     }
 }
 
-pub(super) fn client() -> Result<Client, String> {
+pub(super) fn client(resolver: &Resolver) -> Result<Client, String> {
     // Another part of the program may have chosen already; either choice is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
-        .dns_resolver(Arc::new(Checked))
+        .dns_resolver(Arc::new(Checked(Arc::clone(resolver))))
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
         .connect_timeout(CONNECT)
+        .read_timeout(SILENCE)
         // Connections are not shared between capabilities.
         .pool_max_idle_per_host(0)
         .user_agent(concat!("jarvis/", env!("CARGO_PKG_VERSION")))
@@ -80,44 +97,125 @@ pub(super) fn client() -> Result<Client, String> {
         .map_err(|e| e.to_string())
 }
 
-pub(super) async fn fetch(client: &Client, grants: &[String], wanted: Wanted, body: Vec<u8>, most: usize) -> Answer {
-    let mut url = Url::parse(&wanted.url).map_err(|e| Refusal::wrong(format!("fetch: {e}")))?;
-    let mut method = Method::from_bytes(wanted.method.as_bytes()).map_err(|e| Refusal::wrong(format!("fetch: {e}")))?;
-    let mut headers = headers(&wanted.headers)?;
-    let mut body = Some(body).filter(|body| !body.is_empty());
-    for hop in 0..=REDIRECTS {
-        hosts::check(grants, method.as_str(), &url)?;
-        let mut request = client.request(method.clone(), url.clone()).headers(headers.clone());
-        if let Some(bytes) = &body {
-            request = request.body(bytes.clone());
+impl Rules<'_> {
+    pub(super) async fn fetch(&self, wanted: Wanted, body: Vec<u8>) -> Answer {
+        let url = Url::parse(&wanted.url).map_err(|e| Refusal::wrong(format!("fetch: {e}")))?;
+        let mut url = without_dot(url);
+        let mut method =
+            Method::from_bytes(wanted.method.as_bytes()).map_err(|e| Refusal::wrong(format!("fetch: {e}")))?;
+        let mut headers = headers(&wanted.headers)?;
+        self.vault.only_where_it_may_be(&url, &headers, &body)?;
+        let mut body = Some(body).filter(|body| !body.is_empty());
+        for hop in 0..=REDIRECTS {
+            let tally = self.tally.host(&place(&url));
+            let response = self.send(&tally, &method, &url, &headers, body.as_deref()).await?;
+            let next = match wanted.redirect.as_str() {
+                "manual" => None,
+                _ => redirect(response.status(), response.headers(), &url),
+            };
+            let Some(next) = next else { return self.answer(response, &tally, &url, hop > 0).await };
+            if wanted.redirect == "error" {
+                let place = short(url.as_str());
+                return Err(Refusal::wrong(format!("fetch: {place} redirects, and redirect is \"error\"")));
+            }
+            let next = without_dot(next?);
+            let to_get = response.status() == StatusCode::SEE_OTHER && method != Method::HEAD
+                || matches!(response.status(), StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND)
+                    && method == Method::POST;
+            if to_get {
+                method = Method::GET;
+                body = None;
+                headers.remove(CONTENT_TYPE);
+            }
+            if next.origin() != url.origin() {
+                headers = headers
+                    .iter()
+                    .filter(|(name, _)| FOLLOW.contains(name))
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect();
+            }
+            url = next;
         }
-        let response = request.send().await.map_err(|e| failed(&url, &e))?;
-        let next = match wanted.redirect.as_str() {
-            "manual" => None,
-            _ => redirect(response.status(), response.headers(), &url),
-        };
-        let Some(next) = next else { return answer(response, hop > 0, most).await };
-        if wanted.redirect == "error" {
-            return Err(Refusal::wrong(format!("fetch: {} redirects, and redirect is \"error\"", short(url.as_str()))));
-        }
-        let next = next?;
-        let to_get = response.status() == StatusCode::SEE_OTHER && method != Method::HEAD
-            || matches!(response.status(), StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND) && method == Method::POST;
-        if to_get {
-            method = Method::GET;
-            body = None;
-            headers.remove(CONTENT_TYPE);
-        }
-        if next.origin() != url.origin() {
-            headers = headers
-                .iter()
-                .filter(|(name, _)| FOLLOW.contains(name))
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect();
-        }
-        url = next;
+        Err(Refusal::wrong(format!("fetch: more than {REDIRECTS} redirects")))
     }
-    Err(Refusal::wrong(format!("fetch: more than {REDIRECTS} redirects")))
+
+    /// One hop.
+    async fn send(
+        &self,
+        tally: &HostTally,
+        method: &Method,
+        url: &Url,
+        headers: &HeaderMap,
+        body: Option<&[u8]>,
+    ) -> Result<reqwest::Response, Refusal> {
+        let checked = self.policy.check(method.as_str(), url).map_err(Refusal::from);
+        let (real, filled) =
+            checked.and_then(|()| self.vault.put_in(method.as_str(), url, headers)).inspect_err(|_| tally.denied())?;
+        let (requests, sent, received) = self.tally.totals();
+        if requests >= MOST_REQUESTS || sent.max(received) >= MOST_BYTES {
+            let message = format!(
+                "fetch: one run may make {MOST_REQUESTS} requests and move {} MiB each way in total",
+                MOST_BYTES >> 20
+            );
+            return Err(Refusal { name: "RangeError", message });
+        }
+        tally.requested();
+        tally.sent(method.as_str().len() + real.as_str().len() + length(&filled) + body.map_or(0, <[u8]>::len));
+        let mut request = self.client.request(method.clone(), real).headers(filled);
+        if let Some(bytes) = body {
+            request = request.body(bytes.to_vec());
+        }
+        let response = request.send().await.map_err(|e| failed(url, &e))?;
+        tally.received(length(response.headers()));
+        Ok(response)
+    }
+
+    async fn answer(&self, mut response: reqwest::Response, tally: &HostTally, url: &Url, redirected: bool) -> Answer {
+        let most = self.most;
+        let too_much =
+            || Refusal { name: "RangeError", message: format!("fetch: the answer is longer than {most} bytes") };
+        // An answer to HEAD has a length and no body.
+        if response.content_length().is_some_and(|length| length > most as u64) {
+            return Err(too_much());
+        }
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|e| failed(url, &e))? {
+            tally.received(chunk.len());
+            if body.len() + chunk.len() > most {
+                return Err(too_much());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let coding =
+            response.headers().get(CONTENT_ENCODING).map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
+        if let Some(coding) = coding {
+            body = unpack(&coding, body, most)?.ok_or_else(too_much)?;
+        }
+        let headers: Vec<(String, String)> = response
+            .headers()
+            .iter()
+            .filter(|(name, _)| **name != CONTENT_ENCODING)
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect();
+        let head = json!({
+            "status": response.status().as_u16(),
+            "status_text": response.status().canonical_reason().unwrap_or_default(),
+            "url": url.as_str(),
+            "redirected": redirected,
+            "headers": headers,
+        });
+        Ok((head, body))
+    }
+}
+
+/// The host as it is counted and named.
+pub(super) fn place(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+fn length(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
 }
 
 /// Where to go on, if the answer is a redirect.
@@ -142,35 +240,8 @@ fn headers(given: &[(String, String)]) -> Result<HeaderMap, Refusal> {
             .map_err(|e| Refusal::wrong(format!("fetch: header {name}: {e}")))?;
         headers.append(name, value);
     }
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     Ok(headers)
-}
-
-async fn answer(mut response: reqwest::Response, redirected: bool, most: usize) -> Answer {
-    let too_much = || Refusal { name: "RangeError", message: format!("fetch: the answer is longer than {most} bytes") };
-    if response.content_length().is_some_and(|length| length > most as u64) {
-        return Err(too_much());
-    }
-    let headers: Vec<(String, String)> = response
-        .headers()
-        .iter()
-        .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
-        .collect();
-    let head = json!({
-        "status": response.status().as_u16(),
-        "status_text": response.status().canonical_reason().unwrap_or_default(),
-        "url": response.url().as_str(),
-        "redirected": redirected,
-        "headers": headers,
-    });
-    let mut body = Vec::new();
-    let url = response.url().clone();
-    while let Some(chunk) = response.chunk().await.map_err(|e| failed(&url, &e))? {
-        if body.len() + chunk.len() > most {
-            return Err(too_much());
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok((head, body))
 }
 
 /// With the whole chain of causes: the last one says what happened.

@@ -1,14 +1,20 @@
 //! Does for a worker what it may not do itself: each request is checked against the grants of its permit, done, and
 //! answered. The worker is not trusted.
 
-mod addresses;
 mod fetch;
 mod files;
-mod hosts;
+mod kept;
+mod secrets;
+mod unpack;
 
+pub use secrets::{SHORTEST_SECRET, Secret, Secrets};
+
+use crate::egress::{EgressDenied, EgressPolicy, PatternError, Resolver, Tally, system};
 use crate::frame::{self, Packet};
 use crate::pool::lock;
-use jarvis_protocol::{ExecPlan, Grants};
+use files::Linked;
+use jarvis_protocol::{Egress, ExecPlan, Grants};
+use secrets::Vault;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::borrow::Cow;
@@ -24,9 +30,6 @@ const MOST_WRITTEN: usize = 64 << 20;
 /// The longest message of an error, characters.
 const MOST_MESSAGE: usize = 4000;
 
-/// Finds the value of a secret by its name.
-pub type Secrets = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
-
 /// What capabilities can be granted on this machine. Without it there are no files and no secrets to grant.
 #[derive(Clone, Default)]
 pub struct Access {
@@ -35,6 +38,8 @@ pub struct Access {
     /// Never reached, even with a grant (such as jarvis's own home). Absolute.
     pub denied: Vec<PathBuf>,
     pub secrets: Option<Secrets>,
+    /// How names of hosts are looked up; as the machine does it where nothing is given.
+    pub resolver: Option<Resolver>,
 }
 
 impl std::fmt::Debug for Access {
@@ -77,11 +82,23 @@ impl Refusal {
     }
 }
 
+impl From<EgressDenied> for Refusal {
+    fn from(denied: EgressDenied) -> Self {
+        match denied {
+            EgressDenied::Scheme(_) | EgressDenied::NoHost | EgressDenied::Name(_) | EgressDenied::User => {
+                Self::wrong(format!("fetch: {denied}"))
+            }
+            EgressDenied::NotGranted { .. } => Self::denied(format!("{denied}; declare it in grants.network")),
+            EgressDenied::NotPublic { .. } => Self::denied(denied.to_string()),
+        }
+    }
+}
+
 type Answer = Result<(serde_json::Value, Vec<u8>), Refusal>;
 
 #[derive(Default)]
 pub(crate) struct Broker {
-    access: Access,
+    access: Arc<Access>,
     client: OnceLock<Result<reqwest::Client, String>>,
 }
 
@@ -89,27 +106,39 @@ pub(crate) struct Broker {
 pub(crate) struct Desk<'a> {
     broker: &'a Broker,
     grants: &'a Grants,
+    policy: EgressPolicy,
     most_body: usize,
-    /// Secrets that were handed out: value and name.
-    told: Mutex<Vec<(String, String)>>,
+    vault: Vault,
+    tally: Tally,
+    /// Files beneath denied places that have more than one name.
+    linked: Linked,
     /// Bytes that were written, or tried to.
     written: Mutex<usize>,
 }
 
 impl Broker {
-    pub(crate) fn new(access: Access) -> Self {
-        Self { access, client: OnceLock::new() }
+    pub(crate) fn secret_hosts(&self, name: &str) -> Result<Option<Vec<String>>, String> {
+        let Some(find) = &self.access.secrets else { return Ok(None) };
+        Ok(find(name)?.map(|secret| secret.hosts))
     }
 
-    pub(crate) fn desk<'a>(&'a self, plan: &'a ExecPlan) -> Desk<'a> {
+    pub(crate) fn new(access: Access) -> Self {
+        Self { access: Arc::new(access), client: OnceLock::new() }
+    }
+
+    /// Fails where a grant is none: a run with less than what was approved would be a silent wrong.
+    pub(crate) fn desk<'a>(&'a self, plan: &'a ExecPlan) -> Result<Desk<'a>, PatternError> {
         let memory = usize::try_from(plan.limits.memory_mb << 20).unwrap_or(usize::MAX);
-        Desk {
+        Ok(Desk {
             broker: self,
             grants: &plan.grants,
+            policy: EgressPolicy::parse(&plan.grants.network)?,
             most_body: MOST_BODY.min(memory / 4),
-            told: Mutex::default(),
+            vault: Vault::default(),
+            tally: Tally::default(),
+            linked: Linked::default(),
             written: Mutex::default(),
-        }
+        })
     }
 }
 
@@ -120,7 +149,7 @@ impl Desk<'_> {
         let (head, body) = match self.serve(packet).await {
             Ok((head, body)) => (head.to_string(), body),
             Err(mut refusal) => {
-                refusal.message = cut(&refusal.message, MOST_MESSAGE).into_owned();
+                refusal.message = cut(&self.redact(refusal.message), MOST_MESSAGE).into_owned();
                 (json!({ "error": refusal }).to_string(), Vec::new())
             }
         };
@@ -133,21 +162,26 @@ impl Desk<'_> {
         match request {
             Request::Fetch(wanted) => self.fetch(wanted, packet.body).await,
             Request::Read { path } => {
-                let (access, grants) = (self.broker.access.clone(), self.grants.read.clone());
                 let most = self.most_body;
-                blocking(move || files::read(&access, &grants, &path, most)).await
+                self.files(&self.grants.read, move |files| files.read(&path, most)).await
             }
             Request::Write { path } => {
                 self.count(packet.body.len())?;
-                let (access, grants) = (self.broker.access.clone(), self.grants.write.clone());
-                blocking(move || files::write(&access, &grants, &path, &packet.body)).await
+                self.files(&self.grants.write, move |files| files.write(&path, &packet.body)).await
             }
-            Request::List { path } => {
-                let (access, grants) = (self.broker.access.clone(), self.grants.read.clone());
-                blocking(move || files::list(&access, &grants, &path)).await
-            }
-            Request::Secret { name } => self.secret(name),
+            Request::List { path } => self.files(&self.grants.read, move |files| files.list(&path)).await,
+            Request::Secret { name } => self.secret(&name).await,
         }
+    }
+
+    /// Work on files, where it may block.
+    async fn files(&self, grants: &[String], work: impl FnOnce(&files::Files) -> Answer + Send + 'static) -> Answer {
+        let files = files::Files {
+            access: Arc::clone(&self.broker.access),
+            grants: grants.to_vec(),
+            linked: self.linked.clone(),
+        };
+        blocking(move || work(&files)).await
     }
 
     fn count(&self, bytes: usize) -> Result<(), Refusal> {
@@ -160,45 +194,52 @@ impl Desk<'_> {
         Ok(())
     }
 
-    fn secret(&self, name: String) -> Answer {
-        if !self.grants.secrets.contains(&name) {
+    /// A placeholder: the value itself is never told.
+    async fn secret(&self, name: &str) -> Answer {
+        if !self.grants.secrets.iter().any(|granted| granted == name) {
             return Err(Refusal::denied(format!(
                 "the secret `{}` is not granted ({}); declare it in grants.secrets",
-                short(&name),
+                short(name),
                 granted(&self.grants.secrets)
             )));
         }
-        let value = self.broker.access.secrets.as_ref().and_then(|find| find(&name));
-        let value = value.ok_or_else(|| Refusal::failed(format!("there is no secret named `{name}` here")))?;
-        lock(&self.told).push((value.clone(), name));
-        Ok((json!({ "value": value }), Vec::new()))
+        let missing = || {
+            Refusal::failed(format!(
+                "there is no secret named `{name}` here; a person sets it with `jarvis secret set {name} --host HOST`"
+            ))
+        };
+        let find = self.broker.access.secrets.clone().ok_or_else(missing)?;
+        let asked = name.to_owned();
+        let found = tokio::task::spawn_blocking(move || find(&asked)).await;
+        let found = found.map_err(|e| Refusal::failed(format!("the broker failed: {e}")))?;
+        let secret = found.map_err(|e| Refusal::failed(format!("the secret `{name}` cannot be read: {e}")))?;
+        let placeholder = self.vault.tell(name, secret.ok_or_else(missing)?)?;
+        Ok((json!({ "value": placeholder }), Vec::new()))
     }
 
     async fn fetch(&self, wanted: fetch::Wanted, body: Vec<u8>) -> Answer {
-        let client = self.broker.client.get_or_init(fetch::client);
+        let client =
+            self.broker.client.get_or_init(|| fetch::client(self.broker.access.resolver.as_ref().unwrap_or(&system())));
         let client = client.as_ref().map_err(|e| Refusal::failed(format!("no HTTP client: {e}")))?;
-        fetch::fetch(client, &self.grants.network, wanted, body, self.most_body).await
+        let (policy, vault, tally) = (&self.policy, &self.vault, &self.tally);
+        let rules = fetch::Rules { client, policy, vault, tally, most: self.most_body };
+        let (mut head, body) = rules.fetch(wanted, body).await?;
+        self.vault.redact_value(&mut head);
+        Ok((head, self.vault.redact_bytes(body)))
     }
 
-    /// Text without the values of secrets that this job was told.
+    /// What left and came back so far, host by host.
+    pub(crate) fn egress(&self) -> Vec<Egress> {
+        self.tally.egress()
+    }
+
+    /// Text without the values of secrets that this job was told of.
     pub(crate) fn redact(&self, text: String) -> String {
-        let told = lock(&self.told);
-        // A very short value is no secret, and would cut words apart.
-        told.iter().filter(|(value, _)| value.len() >= 4).fold(text, |text, (value, name)| {
-            if text.contains(value.as_str()) { text.replace(value.as_str(), &format!("[secret {name}]")) } else { text }
-        })
+        self.vault.redact(text)
     }
 
     pub(crate) fn redact_value(&self, value: &mut serde_json::Value) {
-        if lock(&self.told).is_empty() {
-            return;
-        }
-        match value {
-            serde_json::Value::String(text) => *text = self.redact(std::mem::take(text)),
-            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| self.redact_value(item)),
-            serde_json::Value::Object(fields) => fields.values_mut().for_each(|field| self.redact_value(field)),
-            _ => {}
-        }
+        self.vault.redact_value(value);
     }
 }
 
@@ -222,3 +263,7 @@ fn cut(text: &str, most: usize) -> Cow<'_, str> {
 fn granted(list: &[String]) -> String {
     if list.is_empty() { "nothing is".to_owned() } else { format!("granted: {}", list.join(", ")) }
 }
+
+#[cfg(test)]
+#[path = "frames_tests.rs"]
+mod tests;

@@ -1,8 +1,9 @@
-//! Which addresses belong to the public internet. All others are reached only where a grant names them.
+//! Which addresses belong to the public internet, in every form that one can take. All others are reached only where a
+//! grant names them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub(super) fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => public_v4(v4),
         IpAddr::V6(v6) => public_v6(v6),
@@ -38,6 +39,8 @@ fn public_v6(address: Ipv6Addr) -> bool {
         [0x2002, high, low, ..] => embedded(high, low),
         // Teredo, benchmarking, ORCHID, documentation.
         [0x2001, 0..0x200, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..0x1000, ..] => false,
+        // ISATAP: a tunnel to the IPv4 address at the end, beneath any prefix.
+        [first, _, _, _, 0 | 0x200, 0x5efe, high, low] => first & 0xe000 == 0x2000 && embedded(high, low),
         // Only global unicast is assigned.
         [first, ..] => first & 0xe000 == 0x2000,
     }
@@ -87,6 +90,23 @@ mod tests {
             "fec0::1",
             "ff02::1",
             "100::1",
+            "::ffff:0:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "::ffff:100.100.100.200",
+            "64:ff9b::10.0.0.1",
+            "2002:a9fe:a9fe::1",
+            "2002:c0a8:1::",
+            "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+            "2606:4700::5efe:127.0.0.1",
+            "2606:4700::200:5efe:10.0.0.1",
+            "5f00::1",
+            "3fff::1",
+            "ff05::2",
+            "0.1.2.3",
+            "192.0.0.192",
+            "192.88.99.1",
+            "198.19.255.255",
+            "239.255.255.250",
         ] {
             assert!(!is_public(text.parse().unwrap()), "{text}");
         }
@@ -110,6 +130,9 @@ mod tests {
             "2a00:1450::1",
             "::ffff:8.8.8.8",
             "64:ff9b::808:808",
+            "2002:808:808::1",
+            "2606:4700::5efe:8.8.8.8",
+            "168.63.129.17",
         ] {
             assert!(is_public(text.parse().unwrap()), "{text}");
         }
