@@ -28,17 +28,28 @@ pub(crate) enum Order {
 /// Zygote to broker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// Isolated and warm.
-    Up {
-        version: String,
-        layers: Vec<String>,
-        lacking: Vec<Lacking>,
-    },
+    Up(Up),
     Failed(Missing),
     Exited {
         id: u64,
         exit: Exit,
     },
+    /// The kernel gave no process: its error number.
+    NotForked {
+        id: u64,
+        errno: i32,
+    },
+}
+
+/// The zygote is isolated and warm.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Up {
+    pub version: String,
+    /// Layers that every worker inherits, and those that cannot be had here.
+    pub layers: Vec<String>,
+    pub lacking: Vec<Lacking>,
+    /// What its start took, microseconds, in order.
+    pub spent: Vec<(String, u64)>,
 }
 
 /// What the kernel says about a worker that is gone.
@@ -77,6 +88,8 @@ pub(crate) fn receive<T: for<'a> Deserialize<'a>>(socket: impl AsFd) -> io::Resu
         match rustix::net::recvmsg(socket.as_fd(), &mut parts, &mut extra, RecvFlags::CMSG_CLOEXEC) {
             Ok(message) => break message.bytes,
             Err(rustix::io::Errno::INTR) => {}
+            // The other side is gone without having read all that was sent.
+            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             Err(e) => return Err(e.into()),
         }
     };

@@ -137,7 +137,7 @@ async fn send<W: AsyncWrite + Unpin>(mut to: W, frame: Vec<u8>) -> (W, std::io::
 
 impl Talk {
     /// Takes in one frame; the end, when it is the last.
-    fn hear(&mut self, kind: Kind, payload: Vec<u8>, most: u64) -> std::io::Result<Option<End>> {
+    pub(crate) fn hear(&mut self, kind: Kind, payload: Vec<u8>, most: u64) -> std::io::Result<Option<End>> {
         match kind {
             Kind::Print => {
                 self.printed.extend_from_slice(&payload);
@@ -194,12 +194,14 @@ mod tests {
             args: Value::Null,
             grants: Grants::default(),
             limits: Limits { timeout_ms: 300, memory_mb: 16, output_bytes },
+            dependencies: Vec::new(),
             fixed: None,
         };
         let checked = check(&plan.code, plan.runtime).unwrap();
         let broker = Broker::default();
         let mut talk = Talk::default();
-        let end = converse(ours, &mut talk, &plan, &checked, &broker.desk(&plan), &CancellationToken::new()).await;
+        let end =
+            converse(ours, &mut talk, &plan, &checked, &broker.desk(&plan).unwrap(), &CancellationToken::new()).await;
         (end, talk)
     }
 
@@ -230,6 +232,14 @@ mod tests {
             [frame::encode(Kind::Result, b"1").unwrap(), frame::encode(Kind::Result, b"2").unwrap()].concat(),
             frame::encode(Kind::Done, b"{}").unwrap(),
             done("ok"),
+            done("no such end"),
+            frame::encode(Kind::Ready, br#"{"layers":["everything"],"missing":null}"#).unwrap(),
+            frame::encode(Kind::Attempt, b"open a file").unwrap(),
+            frame::encode(Kind::Result, "[".repeat(900).as_bytes()).unwrap(),
+            frame::encode(Kind::Result, b"\"\xff\"").unwrap(),
+            frame::encode(Kind::Call, b"\x01\0\0\0\x02\0\0\0\xff\xff").unwrap(),
+            // One byte more than a frame of this job may have.
+            (frame::most(1000) as u32 + 2).to_le_bytes().into_iter().chain([Kind::Print as u8]).collect(),
         ] {
             let (end, _) = hear(lies.clone()).await;
             assert!(matches!(end, End::Broken(_)), "{lies:?}: {end:?}");
@@ -246,6 +256,46 @@ mod tests {
             let (end, _) = hear(silent).await;
             assert!(matches!(end, End::Stopped(ExitClass::Timeout)), "{end:?}");
         }
+    }
+
+    /// Ids are the worker's own affair: the answer goes back with the id that came, and nothing else hangs on it.
+    #[tokio::test]
+    async fn requests_that_are_replayed_or_have_odd_ids_are_refused_each_for_itself() {
+        let call = |id: u32| {
+            let head = r#"{"op":"read","path":"/etc/passwd"}"#;
+            frame::encode(Kind::Call, &frame::pack(id, head, &[])).unwrap()
+        };
+        let words = [call(7), call(7), call(0), call(u32::MAX), frame::encode(Kind::Result, b"1").unwrap()].concat();
+        let (ours, mut theirs) = tokio::io::duplex(1 << 16);
+        let worker = tokio::spawn(async move {
+            frame::read(&mut theirs, 1 << 16).await.unwrap().unwrap();
+            theirs.write_all(&words).await.unwrap();
+            let mut answers = Vec::new();
+            while answers.len() < 4 {
+                let (kind, payload) = frame::read(&mut theirs, 1 << 16).await.unwrap().unwrap();
+                assert_eq!(kind, Kind::Reply);
+                answers.push(frame::unpack(payload).unwrap());
+            }
+            theirs.write_all(&done("ok")).await.unwrap();
+            answers
+        });
+        let (end, _) = hear_on(ours, 1000).await;
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+        let mut answers = worker.await.unwrap();
+        answers.sort_by_key(|answer| answer.id);
+        assert_eq!(answers.iter().map(|a| a.id).collect::<Vec<_>>(), [0, 7, 7, u32::MAX]);
+        assert!(answers.iter().all(|a| a.head.contains("not granted") && a.body.is_empty()), "{answers:?}");
+    }
+
+    #[tokio::test]
+    async fn printed_bytes_that_are_no_text_are_shown_as_such() {
+        let words = [
+            frame::encode(Kind::Print, b"a\xff").unwrap(),
+            frame::encode(Kind::Print, &"水".as_bytes()[..2]).unwrap(),
+            frame::encode(Kind::Print, &"水".as_bytes()[2..]).unwrap(),
+        ];
+        let (_, talk) = hear(words.concat()).await;
+        assert_eq!(talk.printed(1000), "a\u{fffd}水");
     }
 
     #[tokio::test]

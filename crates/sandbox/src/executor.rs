@@ -4,11 +4,15 @@ use crate::broker::{Access, Broker, Desk};
 use crate::check::{Checked, check};
 use crate::control::Exit;
 use crate::converse::{End, Talk, converse};
+use crate::deno::Deno;
 use crate::error::SandboxError;
-use crate::frame::{self, Fault, Kind, Ready};
-use crate::pool::{Idle, Zygote, lock};
+use crate::frame::{self, Fault};
+use crate::jail::{Jail, JailConfig};
+use crate::pool::{Idle, Zygote, isolated, lock};
+use crate::python::packages::{DependencyError, Packages};
+use crate::python::{Python, Runtimes};
 use jarvis_policy::Permit;
-use jarvis_protocol::{ExecPlan, Execution, ExitClass, ScriptError};
+use jarvis_protocol::{ExecPlan, Execution, ExitClass, Runtime, ScriptError};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -36,7 +40,8 @@ pub struct SandboxConfig {
     pub max_workers: usize,
 }
 
-/// Runs permitted plans. Cheap to clone; starts nothing before its first job. The workers end with the last clone.
+/// Runs permitted plans. Cheap to clone; starts nothing before its first job or [`Executor::warm`]. The
+/// workers end with the last clone.
 #[derive(Clone)]
 pub struct Executor(Arc<Shared>);
 
@@ -44,8 +49,10 @@ struct Shared {
     config: SandboxConfig,
     turns: Semaphore,
     zygote: tokio::sync::Mutex<Option<Arc<Zygote>>>,
-    checked: Mutex<HashMap<String, Arc<Checked>>>,
+    checked: Mutex<HashMap<(Runtime, String), Arc<Checked>>>,
     broker: Broker,
+    python: Python,
+    deno: Deno,
 }
 
 impl Drop for Shared {
@@ -62,7 +69,7 @@ struct Worker {
     id: u64,
     stream: UnixStream,
     layers: Vec<String>,
-    ended: Option<oneshot::Receiver<Exit>>,
+    ended: Option<oneshot::Receiver<std::io::Result<Exit>>>,
     alive: bool,
 }
 
@@ -75,14 +82,14 @@ impl Drop for Worker {
 }
 
 impl Executor {
-    /// Nothing can be reached through it but the public internet (where a permit grants it): see
-    /// [`Executor::with_access`].
-    pub fn new(config: SandboxConfig) -> Executor {
-        Self::with_access(config, Access::default())
+    /// `access` is what permits can grant beside the public internet.
+    pub fn new(config: SandboxConfig, access: Access) -> Executor {
+        Self::with_runtimes(config, access, Runtimes::default())
     }
 
-    /// With files and secrets that permits can grant.
-    pub fn with_access(config: SandboxConfig, access: Access) -> Executor {
+    /// As [`Executor::new`], with the interpreters that this machine has.
+    pub fn with_runtimes(config: SandboxConfig, access: Access, runtimes: Runtimes) -> Executor {
+        let jail = Jail::new(JailConfig { helper_exe: config.worker_exe.clone(), without_namespaces: false });
         let turns = Semaphore::new(config.max_workers.max(1));
         Executor(Arc::new(Shared {
             config,
@@ -90,7 +97,24 @@ impl Executor {
             zygote: tokio::sync::Mutex::new(None),
             checked: Mutex::default(),
             broker: Broker::new(access),
+            deno: Deno::new(runtimes.deno.clone(), jail.clone()),
+            python: Python::new(runtimes, jail),
         }))
+    }
+
+    /// The hosts that a secret may be sent to; `None`: there is no such secret.
+    pub fn secret_hosts(&self, name: &str) -> Result<Option<Vec<String>>, String> {
+        self.0.broker.secret_hosts(name)
+    }
+
+    /// The interpreter that Python capabilities run in; the error says why there is none.
+    pub async fn python_program(&self) -> Result<PathBuf, SandboxError> {
+        self.0.python.program().await
+    }
+
+    /// The deno that capabilities of that runtime run in; the error says why there is none.
+    pub fn deno_program(&self) -> Result<PathBuf, SandboxError> {
+        self.0.deno.program()
     }
 
     /// Starts the workers now, so that the first job does not wait for them.
@@ -103,6 +127,16 @@ impl Executor {
     pub async fn run(&self, permit: Permit, cancel: &CancellationToken) -> Result<Execution, SandboxError> {
         let started = Instant::now();
         let plan = permit.into_plan();
+        let desk = match self.0.broker.desk(&plan) {
+            Ok(desk) => desk,
+            Err(error) => {
+                let error = ScriptError::new("PermissionError", format!("grants.network: {error}"));
+                return Ok(without_worker(ExitClass::Rejected, Some(error), started));
+            }
+        };
+        if plan.runtime != Runtime::Typescript {
+            return self.run_jailed(&plan, &desk, cancel, started).await;
+        }
         let checked = match self.checked(&plan).await? {
             Ok(checked) => checked,
             Err(error) => return Ok(without_worker(ExitClass::Rejected, Some(error), started)),
@@ -114,16 +148,67 @@ impl Executor {
         };
         let mut worker = self.worker().await?;
         let mut talk = Talk::default();
-        let desk = self.0.broker.desk(&plan);
         let end = converse(&mut worker.stream, &mut talk, &plan, &checked, &desk, cancel).await;
         Ok(report(worker, talk, end, &plan, &checked, &desk, started).await)
     }
 
+    /// Python and Deno: the person's own interpreters, in the jail.
+    async fn run_jailed(
+        &self,
+        plan: &ExecPlan,
+        desk: &Desk<'_>,
+        cancel: &CancellationToken,
+        started: Instant,
+    ) -> Result<Execution, SandboxError> {
+        let _turn = tokio::select! {
+            turn = self.0.turns.acquire() => turn.ok(),
+            () = cancel.cancelled() => return Ok(without_worker(ExitClass::Cancelled, None, started)),
+        };
+        if plan.runtime == Runtime::Python {
+            let keep_warm = self.0.config.pool > 0;
+            return self.0.python.run(plan, desk, cancel, keep_warm).await;
+        }
+        match self.checked(plan).await? {
+            Ok(checked) => self.0.deno.run(plan, &checked, desk, cancel).await,
+            Err(error) => Ok(without_worker(ExitClass::Rejected, Some(error), started)),
+        }
+    }
+
+    /// Reads code of any runtime without running it. The inner error is the code's, in the person's own lines.
+    pub async fn check(
+        &self,
+        code: &str,
+        runtime: Runtime,
+        dependencies: &[String],
+    ) -> Result<Result<Checked, ScriptError>, SandboxError> {
+        if runtime == Runtime::Python {
+            return self.0.python.check(code, dependencies).await;
+        }
+        if !dependencies.is_empty() {
+            let message = "only Python capabilities have dependencies: import nothing, or set runtime: \"python\"";
+            return Ok(Err(ScriptError::new("DependencyError", message.to_owned())));
+        }
+        let code = code.to_owned();
+        let outcome = tokio::task::spawn_blocking(move || check(&code, runtime)).await;
+        outcome.map_err(|e| SandboxError::io("check of the code")(std::io::Error::other(e)))
+    }
+
+    /// Installs Python packages, `name==version` each: the one step that uses the network. None of their code runs.
+    /// What is installed already is only looked at.
+    pub async fn install(
+        &self,
+        dependencies: &[String],
+        cancel: &CancellationToken,
+    ) -> Result<Packages, DependencyError> {
+        self.0.python.install(dependencies, cancel).await
+    }
+
     async fn checked(&self, plan: &ExecPlan) -> Result<Result<Arc<Checked>, ScriptError>, SandboxError> {
-        if let Some(known) = lock(&self.0.checked).get(&plan.code) {
+        let key = (plan.runtime, plan.code.clone());
+        if let Some(known) = lock(&self.0.checked).get(&key) {
             return Ok(Ok(Arc::clone(known)));
         }
-        let (code, runtime) = (plan.code.clone(), plan.runtime);
+        let (runtime, code) = key.clone();
         // The workers start meanwhile. Whether they can is told when one is needed.
         let checking = tokio::task::spawn_blocking(move || check(&code, runtime));
         let (outcome, _) = tokio::join!(checking, self.zygote());
@@ -134,7 +219,7 @@ impl Executor {
             if kept.len() >= KEPT {
                 kept.clear();
             }
-            kept.insert(plan.code.clone(), Arc::clone(&checked));
+            kept.insert(key, Arc::clone(&checked));
             checked
         }))
     }
@@ -167,20 +252,15 @@ impl Executor {
             Worker { zygote: Arc::clone(zygote), id, stream, layers: Vec::new(), ended: Some(ended), alive: true };
         zygote.refill(self.0.config.pool)?;
         let first = tokio::time::timeout(READY, frame::read(&mut worker.stream, frame::most(0))).await;
-        let ready = match first {
-            Ok(Ok(Some((Kind::Ready, payload)))) => serde_json::from_slice::<Ready>(&payload).ok(),
-            _ => None,
-        };
-        match ready {
-            Some(Ready { layers, missing: None }) => {
-                worker.layers = layers;
-                Ok(worker)
-            }
-            Some(Ready { missing: Some(missing), .. }) => {
-                Err(SandboxError::Isolation { missing: missing.missing, fix: missing.fix })
-            }
-            None => Err(SandboxError::io("a worker ended before its job")(std::io::ErrorKind::UnexpectedEof.into())),
+        let first = first.ok().and_then(Result::ok).flatten();
+        if first.is_none()
+            && let Some(ended) = worker.ended.take()
+            && let Ok(Ok(Err(no_process))) = tokio::time::timeout(REPORT, ended).await
+        {
+            return Err(SandboxError::Fork(no_process));
         }
+        worker.layers = isolated(first)?;
+        Ok(worker)
     }
 }
 
@@ -206,7 +286,7 @@ async fn report(
     // A worker that is done says itself what it took; of one that is gone the kernel does.
     let (cpu_us, peak_memory_kb, signal) = match (done, worker.ended.take()) {
         (None, Some(ended)) => match tokio::time::timeout(REPORT, ended).await {
-            Ok(Ok(exit)) => (exit.cpu_us, exit.peak_memory_kb, exit.signal),
+            Ok(Ok(Ok(exit))) => (exit.cpu_us, exit.peak_memory_kb, exit.signal),
             _ => (0, 0, None),
         },
         (Some(done), _) => (done.cpu_us, done.peak_memory_kb, None),
@@ -215,9 +295,10 @@ async fn report(
     let (exit, error) = match end {
         End::Done(done) => (done.exit, done.fault.map(|fault| in_own_lines(fault, checked))),
         End::Stopped(exit) => (exit, None),
-        End::Broken(what) => {
-            (ExitClass::Crashed, Some(named("WorkerError", format!("the worker broke the protocol: {what}"))))
-        }
+        End::Broken(what) => (
+            ExitClass::Crashed,
+            Some(ScriptError::new("WorkerError", format!("the worker broke the protocol: {what}"))),
+        ),
         End::Gone => died(signal),
     };
     let mut error = error.or_else(|| explain(exit, plan));
@@ -238,19 +319,25 @@ async fn report(
         cpu_us,
         peak_memory_kb,
         isolation: std::mem::take(&mut worker.layers),
+        egress: desk.egress(),
     }
 }
 
 /// Words for the ends that the worker does not explain itself.
-fn explain(exit: ExitClass, plan: &ExecPlan) -> Option<ScriptError> {
+pub(crate) fn explain(exit: ExitClass, plan: &ExecPlan) -> Option<ScriptError> {
     let limits = &plan.limits;
     match exit {
-        ExitClass::Timeout => Some(named("TimeoutError", format!("not finished after {} ms", limits.timeout_ms))),
-        ExitClass::Memory => Some(named("MemoryError", format!("more than {} MiB of memory needed", limits.memory_mb))),
-        ExitClass::Output => {
-            Some(named("OutputError", format!("printed or returned more than {} bytes", limits.output_bytes)))
+        ExitClass::Timeout => {
+            Some(ScriptError::new("TimeoutError", format!("not finished after {} ms", limits.timeout_ms)))
         }
-        ExitClass::Cancelled => Some(named("CancelledError", "cancelled".to_owned())),
+        ExitClass::Memory => {
+            Some(ScriptError::new("MemoryError", format!("more than {} MiB of memory needed", limits.memory_mb)))
+        }
+        ExitClass::Output => Some(ScriptError::new(
+            "OutputError",
+            format!("printed or returned more than {} bytes", limits.output_bytes),
+        )),
+        ExitClass::Cancelled => Some(ScriptError::new("CancelledError", "cancelled".to_owned())),
         ExitClass::Ok | ExitClass::Rejected | ExitClass::Threw | ExitClass::Crashed => None,
     }
 }
@@ -263,11 +350,7 @@ fn died(signal: Option<i32>) -> (ExitClass, Option<ScriptError>) {
         Some(signal) => format!("signal {signal}"),
         None => "without a word".to_owned(),
     };
-    (ExitClass::Crashed, Some(named("WorkerError", format!("the worker died: {how}"))))
-}
-
-fn named(name: &str, message: String) -> ScriptError {
-    ScriptError { name: name.to_owned(), message, line: None, column: None }
+    (ExitClass::Crashed, Some(ScriptError::new("WorkerError", format!("the worker died: {how}"))))
 }
 
 /// The engine names places in the stripped code; people know their own.
@@ -285,7 +368,7 @@ fn in_own_lines(fault: Fault, checked: &Checked) -> ScriptError {
     ScriptError { name: fault.name, message: fault.message, line, column }
 }
 
-fn without_worker(exit: ExitClass, error: Option<ScriptError>, started: Instant) -> Execution {
+pub(crate) fn without_worker(exit: ExitClass, error: Option<ScriptError>, started: Instant) -> Execution {
     Execution {
         exit,
         result: None,
@@ -295,6 +378,7 @@ fn without_worker(exit: ExitClass, error: Option<ScriptError>, started: Instant)
         cpu_us: 0,
         peak_memory_kb: 0,
         isolation: Vec::new(),
+        egress: Vec::new(),
     }
 }
 

@@ -5,20 +5,41 @@ mod broker;
 mod check;
 mod control;
 mod converse;
+mod deno;
+mod egress;
 mod error;
 mod executor;
 mod frame;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzz;
 mod isolate;
+mod jail;
+mod peer;
 mod pool;
 mod probe;
+mod process;
+mod python;
 mod worker;
 mod zygote;
 
-pub use broker::{Access, Secrets};
-pub use check::{Checked, Form, MAX_CODE_BYTES, Use, UseKind, check};
+pub use broker::{Access, SHORTEST_SECRET, Secret, Secrets};
+pub use check::{Checked, Form, Use, UseKind, check};
+pub use egress::{
+    EgressDenied, EgressPolicy, EgressProxy, PatternError, ProxyLimits, ProxyListener, Resolver, check_host,
+};
 pub use error::SandboxError;
 pub use executor::{Executor, SandboxConfig};
-pub use probe::{Layer, probe, probe_with};
+pub use jail::{
+    FileNetwork, JAIL_HOME, Jail, JailClass, JailConfig, JailExit, JailLimits, JailNetwork, JailOutcome, JailSpec,
+    JailStream, JailUser, Jailed, NetworkWish, NetworkWord, PROXY_PORT, Preset, Profile, STANDARD_PATH, SandboxFile,
+    Seccomp, ServeProxy, Size, Stdin, UserText, View, jail_main,
+};
+pub use peer::{PeerRun, time_peer};
+pub use probe::{Layer, probe, probe_with, start_times};
+pub use process::{ProcessDone, Processes};
+pub use python::Runtimes;
+pub use python::packages::{DependencyError, Lock, Packages, Requirement, Wheel};
 pub use zygote::worker_main;
 
 /// The name of the person's code in the engine's stack traces.

@@ -1,11 +1,11 @@
 //! The zygote as the broker sees it, and the workers it has ready.
 
-use crate::control::{self, Exit, Order, Report};
+use crate::control::{self, Exit, Order, Report, Up};
 use crate::error::SandboxError;
-use crate::isolate::Lacking;
+use crate::frame::{Kind, Ready};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -21,19 +21,22 @@ pub(crate) const WORKER_NAME: &str = "jarvis-worker";
 pub(crate) struct Idle {
     pub id: u64,
     pub socket: UnixStream,
-    /// The kernel's word on its end.
-    pub ended: oneshot::Receiver<Exit>,
+    /// The kernel's word on its end; an error when there was no process for it.
+    pub ended: oneshot::Receiver<io::Result<Exit>>,
 }
+
+type Ending = oneshot::Sender<io::Result<Exit>>;
+
+/// The id of the worker that comes with the zygote.
+const FIRST: u64 = 1;
 
 /// One running zygote.
 pub(crate) struct Zygote {
     control: OwnedFd,
-    /// Layers that every worker inherits, and those that cannot be had here.
-    pub layers: Vec<String>,
-    pub lacking: Vec<Lacking>,
+    pub up: Up,
     next: AtomicU64,
     gone: AtomicBool,
-    waiting: Mutex<HashMap<u64, oneshot::Sender<Exit>>>,
+    waiting: Mutex<HashMap<u64, Ending>>,
     idle: Mutex<VecDeque<Idle>>,
 }
 
@@ -55,35 +58,39 @@ impl Zygote {
         let mut launcher =
             command.spawn().map_err(|source| SandboxError::Start { exe: exe.display().to_string(), source })?;
         drop(command);
-        let first = control::receive::<Report>(&ours);
-        // The launcher only forks the zygote and ends.
-        launcher.wait().map_err(SandboxError::io("wait for the launcher"))?;
-        let (layers, lacking) = match first.map_err(SandboxError::io("first word of the worker"))? {
-            Some((Report::Up { version, layers, lacking }, _)) if version == env!("CARGO_PKG_VERSION") => {
-                (layers, lacking)
+        let (mut early, mut waiting_for) = (VecDeque::new(), HashMap::new());
+        // The first worker is ordered ahead: the zygote forks it as soon as it can.
+        let first = order(&ours, FIRST, false).map_err(SandboxError::io("order of the first worker"));
+        let up = match up(&ours, exe).and_then(|up| first.map(|first| (up, first))) {
+            Ok((up, socket)) => {
+                let (sender, ended) = oneshot::channel();
+                early.push_back(Idle { id: FIRST, socket, ended });
+                waiting_for.insert(FIRST, sender);
+                up
             }
-            Some((Report::Up { version, .. }, _)) => return Err(SandboxError::Mismatch(version)),
-            Some((Report::Failed(missing), _)) => {
-                return Err(SandboxError::Isolation { missing: missing.missing, fix: missing.fix });
-            }
-            Some((Report::Exited { .. }, _)) | None => {
-                let source = io::Error::other("it ended without a word");
-                return Err(SandboxError::Start { exe: exe.display().to_string(), source });
+            Err(e) => {
+                // It has nobody to serve, and ends.
+                drop(ours);
+                launcher.wait().map_err(SandboxError::io("wait for the launcher"))?;
+                return Err(e);
             }
         };
         let zygote = Arc::new(Zygote {
             control: ours,
-            layers,
-            lacking,
-            next: AtomicU64::new(1),
+            up,
+            next: AtomicU64::new(FIRST + 1),
             gone: AtomicBool::new(false),
-            waiting: Mutex::default(),
-            idle: Mutex::default(),
+            waiting: Mutex::new(waiting_for),
+            idle: Mutex::new(early),
         });
         let listener = Arc::clone(&zygote);
         std::thread::Builder::new()
             .name("sandbox".to_owned())
-            .spawn(move || listener.listen())
+            .spawn(move || {
+                // The launcher only forks the zygote and ends; nobody has to wait for that.
+                let _ = launcher.wait();
+                listener.listen();
+            })
             .map_err(SandboxError::io("thread for the worker's reports"))?;
         Ok(zygote)
     }
@@ -120,33 +127,70 @@ impl Zygote {
     }
 
     pub(crate) fn fork(&self, bare: bool) -> Result<Idle, SandboxError> {
-        let (ours, theirs) = UnixStream::pair().map_err(SandboxError::io("socket pair"))?;
-        ours.set_nonblocking(true).map_err(SandboxError::io("socket pair"))?;
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, ended) = oneshot::channel();
+        // Known before it is ordered, so that its end cannot come first.
         lock(&self.waiting).insert(id, sender);
-        let theirs = OwnedFd::from(theirs);
-        let sent = control::send(&self.control, &Order::Fork { id, bare }, Some(std::os::fd::AsFd::as_fd(&theirs)));
-        if let Err(source) = sent {
-            lock(&self.waiting).remove(&id);
-            self.gone.store(true, Ordering::Release);
-            return Err(SandboxError::Io { what: "order to fork a worker", source });
+        match order(&self.control, id, bare) {
+            Ok(socket) => Ok(Idle { id, socket, ended }),
+            Err(source) => {
+                lock(&self.waiting).remove(&id);
+                self.gone.store(true, Ordering::Release);
+                Err(SandboxError::Io { what: "order to fork a worker", source })
+            }
         }
-        Ok(Idle { id, socket: ours, ended })
     }
 
     fn listen(&self) {
         while let Ok(Some((report, _))) = control::receive::<Report>(&self.control) {
-            if let Report::Exited { id, exit } = report
-                && let Some(waiting) = lock(&self.waiting).remove(&id)
-            {
+            let (id, ended) = match report {
+                Report::Exited { id, exit } => (id, Ok(exit)),
+                Report::NotForked { id, errno } => (id, Err(io::Error::from_raw_os_error(errno))),
+                Report::Up(_) | Report::Failed(_) => continue,
+            };
+            if let Some(waiting) = lock(&self.waiting).remove(&id) {
                 // Nobody waits for a worker that ended well.
-                let _ = waiting.send(exit);
+                let _ = waiting.send(ended);
             }
         }
         self.gone.store(true, Ordering::Release);
         lock(&self.waiting).clear();
         lock(&self.idle).clear();
+    }
+}
+
+/// What the zygote says when it is isolated and warm.
+fn up(control: &OwnedFd, exe: &Path) -> Result<Up, SandboxError> {
+    match control::receive::<Report>(control).map_err(SandboxError::io("first word of the worker"))? {
+        Some((Report::Up(up), _)) if up.version == env!("CARGO_PKG_VERSION") => Ok(up),
+        Some((Report::Up(up), _)) => Err(SandboxError::Mismatch(up.version)),
+        Some((Report::Failed(missing), _)) => Err(missing.into()),
+        _ => {
+            let source = io::Error::other("it ended without a word");
+            Err(SandboxError::Start { exe: exe.display().to_string(), source })
+        }
+    }
+}
+
+/// The worker's socket.
+fn order(control: &OwnedFd, id: u64, bare: bool) -> io::Result<UnixStream> {
+    let (socket, theirs) = UnixStream::pair()?;
+    socket.set_nonblocking(true)?;
+    let theirs = OwnedFd::from(theirs);
+    control::send(control, &Order::Fork { id, bare }, Some(theirs.as_fd()))?;
+    Ok(socket)
+}
+
+/// The layers that hold for a worker, by its first frame.
+pub(crate) fn isolated(first: Option<(Kind, Vec<u8>)>) -> Result<Vec<String>, SandboxError> {
+    let ready = match first {
+        Some((Kind::Ready, payload)) => serde_json::from_slice::<Ready>(&payload).ok(),
+        _ => None,
+    };
+    match ready {
+        Some(Ready { missing: Some(missing), .. }) => Err(missing.into()),
+        Some(Ready { layers, missing: None }) => Ok(layers),
+        None => Err(SandboxError::io("a worker ended before its job")(io::ErrorKind::UnexpectedEof.into())),
     }
 }
 

@@ -1,11 +1,12 @@
 //! For `jarvis doctor`: which layers of isolation hold here, tested by trying to break out of a real worker.
 
 use crate::error::SandboxError;
-use crate::frame::{self, Kind, Ready};
-use crate::isolate::ATTEMPTS;
-use crate::pool::{Idle, Zygote};
+use crate::frame::{self, Kind};
+use crate::isolate::{ATTEMPTS, IN_PART};
+use crate::pool::{Idle, Zygote, isolated};
 use serde::Serialize;
 use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,15 +56,34 @@ pub fn probe_with(worker_exe: &Path) -> Vec<Layer> {
     layers
 }
 
+/// Where the time of a cold start goes: its parts in microseconds, in order. Blocking.
+pub fn start_times(worker_exe: &Path) -> Result<Vec<(String, u64)>, SandboxError> {
+    let started = Instant::now();
+    let zygote = Zygote::start(worker_exe)?;
+    let micros = |since: Instant| u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let whole = micros(started);
+    let inside: u64 = zygote.up.spent.iter().map(|(_, spent)| spent).sum();
+    let mut all = vec![("new process, to its main and back".to_owned(), whole.saturating_sub(inside))];
+    all.extend(zygote.up.spent.iter().cloned());
+    let forked = Instant::now();
+    start(&zygote, false)?;
+    all.push(("worker forked and locked down".to_owned(), micros(forked)));
+    zygote.close();
+    Ok(all)
+}
+
 /// The layers that all workers inherit, and why others are missing.
 fn inherited(zygote: &Zygote) -> Vec<Layer> {
-    let held = zygote.layers.iter().map(|name| Layer {
+    let held = zygote.up.layers.iter().map(|name| Layer {
         name: name.clone(),
         in_force: true,
-        detail: "set up".to_owned(),
+        detail: match name.as_str() {
+            IN_PART => "set up as far as this kernel knows it: files are closed, other rules may be missing".to_owned(),
+            _ => "set up".to_owned(),
+        },
         fix: None,
     });
-    let lacking = zygote.lacking.iter().map(|lack| Layer {
+    let lacking = zygote.up.lacking.iter().map(|lack| Layer {
         name: lack.name.clone(),
         in_force: false,
         detail: lack.why.clone(),
@@ -74,8 +94,8 @@ fn inherited(zygote: &Zygote) -> Vec<Layer> {
 
 /// The layers that a worker sets up for itself.
 fn own(zygote: &Zygote) -> Result<Vec<Layer>, SandboxError> {
-    let (_, _, ready) = start(zygote, false)?;
-    let names = ready.layers.into_iter().filter(|name| !zygote.layers.contains(name));
+    let (_, _, layers) = start(zygote, false)?;
+    let names = layers.into_iter().filter(|name| !zygote.up.layers.contains(name));
     Ok(names.map(|name| Layer { name, in_force: true, detail: "set up".to_owned(), fix: None }).collect())
 }
 
@@ -112,10 +132,10 @@ fn tried(zygote: &Zygote, name: &str, bare: bool) -> Result<Outcome, SandboxErro
             let until = Instant::now() + PATIENCE;
             loop {
                 match idle.ended.try_recv() {
-                    Ok(exit) if exit.signal == Some(libc::SIGSYS) => {
+                    Ok(Ok(exit)) if exit.signal == Some(libc::SIGSYS) => {
                         return Ok(Outcome { closed: true, how: "killed".to_owned() });
                     }
-                    Ok(exit) => return Ok(Outcome { closed: false, how: format!("ended with {:?}", exit.signal) }),
+                    Ok(ended) => return Ok(Outcome { closed: false, how: format!("ended: {ended:?}") }),
                     Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
                     Err(_) => return Ok(Outcome { closed: false, how: "no word".to_owned() }),
                 }
@@ -124,20 +144,11 @@ fn tried(zygote: &Zygote, name: &str, bare: bool) -> Result<Outcome, SandboxErro
     }
 }
 
-fn start(zygote: &Zygote, bare: bool) -> Result<(Idle, std::os::unix::net::UnixStream, Ready), SandboxError> {
+fn start(zygote: &Zygote, bare: bool) -> Result<(Idle, UnixStream, Vec<String>), SandboxError> {
     let idle = zygote.fork(bare)?;
     let mut socket = idle.socket.try_clone().map_err(SandboxError::io("worker's socket"))?;
     socket.set_nonblocking(false).map_err(SandboxError::io("worker's socket"))?;
     socket.set_read_timeout(Some(PATIENCE)).map_err(SandboxError::io("worker's socket"))?;
-    let ready = match frame::read_blocking(&mut socket) {
-        Ok((Kind::Ready, payload)) => serde_json::from_slice::<Ready>(&payload).ok(),
-        _ => None,
-    };
-    match ready {
-        Some(Ready { missing: Some(missing), .. }) => {
-            Err(SandboxError::Isolation { missing: missing.missing, fix: missing.fix })
-        }
-        Some(ready) => Ok((idle, socket, ready)),
-        None => Err(SandboxError::io("a worker ended before its job")(std::io::ErrorKind::UnexpectedEof.into())),
-    }
+    let layers = isolated(frame::read_blocking(&mut socket).ok())?;
+    Ok((idle, socket, layers))
 }

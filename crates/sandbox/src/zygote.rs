@@ -1,12 +1,13 @@
 //! The process that workers are forked from: isolated and with a warm engine, so a worker costs a fork. It never runs
 //! anybody's code itself. It ends when the broker's end of its socket closes, and the kernel then ends all workers.
 
-use crate::control::{self, Exit, Order, Report};
+use crate::control::{self, Exit, Order, Report, Up};
 use crate::frame::Ready;
 use crate::isolate::{self, Filter, Missing};
 use crate::worker::{Engine, Socket, serve, serve_attempt};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Exit status when there is no broker on the other side.
 const NOT_STARTED_BY_JARVIS: u8 = 2;
@@ -29,11 +30,15 @@ pub fn worker_main() -> ExitCode {
 }
 
 fn start(control: &OwnedFd) -> Result<(), Missing> {
+    let mut watch = Watch(Instant::now(), Vec::new());
     close_from(3)?;
     let engine = Engine::new().map_err(|e| internal("the engine does not start", e))?;
+    watch.lap("engine and layer");
     let mapped = mapped_bytes().map_err(|e| internal("the size of the process is unknown", e))?;
     let filter = Filter::new().map_err(no_seccomp)?;
+    watch.lap("system-call filter");
     let (layers, lacking) = isolate::enter()?;
+    watch.lap("isolation");
     // Only a child is in the new process-id namespace; it is the first there, so the namespace ends with it.
     match fork().map_err(|e| internal("fork", e))? {
         Some(_) => return Ok(()),
@@ -41,12 +46,25 @@ fn start(control: &OwnedFd) -> Result<(), Missing> {
             .map_err(|e| internal("not dumpable", e))?,
     }
     let children = child_signals().map_err(|e| internal("signals", e))?;
-    let up = Report::Up { version: env!("CARGO_PKG_VERSION").to_owned(), layers: layers.clone(), lacking };
+    watch.lap("fork into the namespaces");
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let up = Report::Up(Up { version, layers: layers.clone(), lacking, spent: watch.1 });
     if control::send(control, &up, None).is_ok() {
         Zygote { control, children, engine, mapped, filter, layers, workers: Vec::new() }.attend();
     }
     // Not a return: the parent's copy of this stack has already answered.
     unsafe { libc::_exit(0) }
+}
+
+/// The last lap's end, and the laps.
+struct Watch(Instant, Vec<(String, u64)>);
+
+impl Watch {
+    fn lap(&mut self, what: &str) {
+        let now = Instant::now();
+        self.1.push((what.to_owned(), u64::try_from((now - self.0).as_micros()).unwrap_or(u64::MAX)));
+        self.0 = now;
+    }
 }
 
 struct Zygote<'a> {
@@ -87,8 +105,10 @@ impl Zygote<'_> {
                 match fork() {
                     Ok(Some(pid)) => self.workers.push((id, pid)),
                     Ok(None) => self.become_worker(&socket, bare),
-                    // The socket closes here; the broker sees its end and reports it.
-                    Err(_) => {}
+                    Err(e) => {
+                        let errno = e.raw_os_error().unwrap_or(libc::EAGAIN);
+                        return control::send(self.control, &Report::NotForked { id, errno }, None).is_ok();
+                    }
                 }
                 true
             }
@@ -176,7 +196,7 @@ fn fork() -> std::io::Result<Option<i32>> {
 }
 
 /// Closes every descriptor from `first` on.
-fn close_from(first: u32) -> Result<(), Missing> {
+pub(crate) fn close_from(first: u32) -> Result<(), Missing> {
     // Sound: nothing here owns a descriptor in that range.
     match unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) } {
         0 => Ok(()),
@@ -188,7 +208,7 @@ fn close_from(first: u32) -> Result<(), Missing> {
 }
 
 /// A descriptor that is readable when a child is gone.
-fn child_signals() -> std::io::Result<OwnedFd> {
+pub(crate) fn child_signals() -> std::io::Result<OwnedFd> {
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     let fd = unsafe {
         libc::sigemptyset(&mut set);

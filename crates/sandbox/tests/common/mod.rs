@@ -1,15 +1,15 @@
 //! A sandbox with this crate's own worker, and a shortcut past the decision: pure code needs nobody.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
-use jarvis_policy::{Approval, Decision, Permit, Policy, decide};
+use jarvis_policy::{Approved, Decision, Permit, Policy, decide};
 use jarvis_protocol::{CapabilityName, ExecPlan, Execution, Grants, Limits, Runtime, Subject};
-use jarvis_sandbox::{Executor, SandboxConfig};
+use jarvis_sandbox::{Access, Executor, SandboxConfig};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 pub fn sandbox() -> Executor {
     let worker_exe = env!("CARGO_BIN_EXE_jarvis-worker-test").into();
-    Executor::new(SandboxConfig { worker_exe, pool: 2, max_workers: 16 })
+    Executor::new(SandboxConfig { worker_exe, pool: 2, max_workers: 16 }, Access::default())
 }
 
 pub fn plan(code: &str, args: Value) -> ExecPlan {
@@ -20,13 +20,16 @@ pub fn plan(code: &str, args: Value) -> ExecPlan {
         args,
         grants: Grants::default(),
         limits: Limits { timeout_ms: 10_000, ..Limits::STANDARD },
+        dependencies: Vec::new(),
         fixed: None,
     }
 }
 
 pub fn permit(plan: ExecPlan) -> Permit {
-    let policy = Policy { approval: Approval::Auto, ..Policy::closed() };
-    match decide(&policy, plan, &Grants::default()) {
+    // As if a person had approved a version with these grants.
+    let version = json!({"name": "probe", "capability": "Probes.", "grants": plan.grants});
+    let approved = Approved::with_version(&serde_json::from_value(version).unwrap());
+    match decide(&Policy::closed(), plan, &approved) {
         Decision::Permit(permit) => permit,
         other => panic!("{other:?}"),
     }
