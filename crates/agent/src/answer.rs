@@ -1,30 +1,23 @@
 //! How a tool's result becomes an answer: exactly, never retyped by a model.
 
+use jarvis_protocol::value_text;
 use serde_json::Value;
 
 /// The result as a person reads it. Text as it is, numbers to the last digit, the rest as JSON.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
         Value::Bool(true) => "Yes (true)".to_owned(),
         Value::Bool(false) => "No (false)".to_owned(),
         Value::Array(items) if items.iter().all(is_scalar) && !items.is_empty() => {
-            items.iter().map(scalar).collect::<Vec<_>>().join(", ")
+            items.iter().map(value_text).collect::<Vec<_>>().join(", ")
         }
         Value::Array(_) | Value::Object(_) => serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string()),
-        other => other.to_string(),
+        Value::Null | Value::Number(_) | Value::String(_) => value_text(value),
     }
 }
 
 fn is_scalar(value: &Value) -> bool {
     !matches!(value, Value::Array(_) | Value::Object(_))
-}
-
-fn scalar(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 /// Digits from which on a model's own typing is not trusted.

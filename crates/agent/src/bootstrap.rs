@@ -1,9 +1,9 @@
 //! The three tools a model sees whatever the size of the registry: list, register, execute.
 
-use jarvis_dispatch::{Approver, CallError};
+use jarvis_dispatch::{Approver, CallError, Ran};
 use jarvis_forge::{Draft, Forge, ForgeError};
-use jarvis_protocol::{Capability, CreatedBy, Event, Status, ToolSpec};
-use jarvis_registry::Hit;
+use jarvis_protocol::{Capability, CreatedBy, ErrorBody, ErrorKind, Event, ToolSpec};
+use jarvis_registry::{FITS, Hit};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -58,7 +58,10 @@ pub fn specs() -> Vec<ToolSpec> {
                     "suppression": {"type": "array", "items": {"type": "string"}, "description": "look-alike situations in which it must not be used"},
                     "parameters": {"type": "object", "description": "JSON Schema of args, type object"},
                     "returns": {"type": "object", "description": "JSON Schema of the result"},
-                    "grants": {"type": "object", "description": "only what is needed: {network: [hosts], read: [paths], write: [paths], secrets: [names]}"},
+                    "grants": {"type": "object", "description": "only what is needed: {network: [hosts], read: [paths], write: [paths], secrets: [names]}; ctx.secret(NAME) gives a placeholder for a header or query value, replaced on the way out"},
+                    "runtime": {"enum": ["typescript", "python", "deno"],
+                        "description": "typescript where nothing speaks against it; python: `def run(args, ctx)`; deno: TypeScript with its own JIT, for heavy computing"},
+                    "dependencies": {"type": "array", "items": {"type": "string"}, "description": "python packages, name==version each; a person is asked"},
                     "examples": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["args"]},
                         "description": "[{args, returns}]: the request's own, and one more whose answer you are sure of"}}},
                 "code": {"type": "string"}}}),
@@ -87,17 +90,19 @@ impl Bootstrap {
         cancel: &CancellationToken,
     ) -> Result<(Value, Did), CallError> {
         let Some(spec) = specs().into_iter().find(|spec| spec.name == name) else {
-            return Err(CallError::respond(format!(
+            let message = format!(
                 "there is no tool `{name}`; there are {LIST}, {REGISTER} and {EXECUTE}. A capability is run with {EXECUTE}."
-            )));
+            );
+            return Err(CallError::respond(ErrorKind::NotFound, message));
         };
-        jarvis_dispatch::check_arguments(&spec.parameters, args).map_err(CallError::respond)?;
+        jarvis_dispatch::check_arguments(&spec.parameters, args).map_err(usage)?;
         match name {
             LIST => Ok((self.list(text_of(args, "query"), emit)?, Did::Listed)),
             REGISTER => self.register(args, emit, approver, cancel).await,
             _ => {
                 let name = text_of(args, "name");
-                let ran = self.forge.dispatch().run(name, args["args"].clone(), emit, approver, cancel).await?;
+                let ran = self.forge.dispatch().run(name, args["args"].clone(), cancel).await?;
+                notice_uncounted(&ran, emit);
                 Ok((json!({"result": ran.value}), Did::Executed(name.to_owned())))
             }
         }
@@ -106,14 +111,42 @@ impl Bootstrap {
     fn list(&self, query: &str, emit: &mut (dyn FnMut(Event) + Send)) -> Result<Value, CallError> {
         let registry = self.forge.dispatch().registry();
         let hits = registry.search(query, HITS).map_err(|e| CallError::Fatal(e.body()))?;
-        let fitting: Vec<Value> = hits.iter().filter(|h| h.capability.status == Status::Active).map(listed).collect();
+        // What only shares a word is no answer; what a suppression speaks against is shown with its caution.
+        let fitting: Vec<Value> =
+            hits.iter().filter(|h| h.score >= FITS || h.suppressed_by.is_some()).map(|h| self.listed(h)).collect();
         if fitting.is_empty() {
-            self.forge.gap(emit, query).map_err(|e| CallError::Fatal(e.body()))?;
+            self.forge.gap(emit).map_err(|e| CallError::Fatal(e.body()))?;
             return Ok(
                 json!({"capabilities": [], "note": "nothing fits; write one with register_capability if the request needs it"}),
             );
         }
         Ok(json!({"capabilities": fitting}))
+    }
+
+    /// One hit as a model reads it.
+    fn listed(&self, hit: &Hit) -> Value {
+        let capability = &hit.capability;
+        let mut shown = json!({
+            "name": capability.name,
+            "capability": capability.capability,
+            "signature": capability.signature(),
+        });
+        if !capability.triggers.is_empty() {
+            shown["triggers"] = json!(capability.triggers);
+        }
+        if !capability.suppression.is_empty() {
+            shown["not_for"] = json!(capability.suppression);
+        }
+        // Statistics are advice; a capability is listed without them where they cannot be read.
+        match self.forge.dispatch().registry().stats(&capability.name) {
+            Ok(stats) if stats.runs > 0 => shown["runs"] = json!({"total": stats.runs, "failed": stats.failures}),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "statistics cannot be read"),
+        }
+        if let Some(reason) = &hit.suppressed_by {
+            shown["caution"] = json!(format!("this request looks like one it is not for: {reason}"));
+        }
+        shown
     }
 
     async fn register(
@@ -123,14 +156,15 @@ impl Bootstrap {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(Value, Did), CallError> {
-        let capability = self.definition(&args["definition"]).map_err(CallError::respond)?;
+        let capability = self.definition(&args["definition"]).map_err(usage)?;
         let draft = Draft {
             capability,
             code: text_of(args, "code").to_owned(),
             request: self.request.clone(),
             change: "written by a model".to_owned(),
+            instead_of: None,
+            restored: false,
         };
-        self.forge.received(&draft, emit).map_err(|e| CallError::Fatal(e.body()))?;
         match self.forge.submit(draft, emit, approver, cancel).await {
             Ok(accepted) => {
                 let note = json!({
@@ -140,14 +174,29 @@ impl Bootstrap {
                 Ok((note, Did::Registered(accepted.name.to_string())))
             }
             Err(ForgeError::Fatal(body)) => Err(CallError::Fatal(body)),
-            Err(error) => Err(CallError::respond(error.for_model())),
+            Err(error) => {
+                Err(CallError::RespondToModel(ErrorBody { message: error.for_model(), hint: None, ..error.body() }))
+            }
         }
     }
 
     /// Only what a model may say of a capability; version, digest, status and dates are jarvis's own.
     fn definition(&self, given: &Value) -> Result<Capability, String> {
-        const MAY: [&str; 9] =
-            ["name", "capability", "triggers", "suppression", "parameters", "returns", "grants", "examples", "limits"];
+        // A misspelt key would be dropped, and what it meant go unchecked.
+        jarvis_forge::check_keys(given)?;
+        const MAY: [&str; 11] = [
+            "name",
+            "capability",
+            "triggers",
+            "suppression",
+            "parameters",
+            "returns",
+            "grants",
+            "examples",
+            "limits",
+            "runtime",
+            "dependencies",
+        ];
         let mut kept = given.clone();
         if let Some(object) = kept.as_object_mut() {
             object.retain(|key, _| MAY.contains(&key.as_str()));
@@ -157,8 +206,6 @@ impl Bootstrap {
                 }
             }
         }
-        // What a model says beyond that is harmless; a misspelt `returns` of an example is not.
-        jarvis_forge::check_keys(&kept)?;
         let mut capability: Capability =
             serde_json::from_value(kept).map_err(|e| format!("the definition cannot be read: {e}"))?;
         capability.created_by = CreatedBy::Model;
@@ -167,27 +214,15 @@ impl Bootstrap {
     }
 }
 
-/// One hit as a model reads it.
-pub(crate) fn listed(hit: &Hit) -> Value {
-    let capability = &hit.capability;
-    let mut shown = json!({
-        "name": capability.name,
-        "capability": capability.capability,
-        "signature": capability.signature(),
-    });
-    if !capability.triggers.is_empty() {
-        shown["triggers"] = json!(capability.triggers);
+fn usage(message: String) -> CallError {
+    CallError::respond(ErrorKind::Usage, message)
+}
+
+/// A result is not thrown away because its statistics could not be kept.
+pub(crate) fn notice_uncounted(ran: &Ran, emit: &mut (dyn FnMut(Event) + Send)) {
+    if let Some(problem) = &ran.uncounted {
+        emit(Event::Notice { message: format!("this run is missing in the statistics: {}", problem.message) });
     }
-    if !capability.suppression.is_empty() {
-        shown["not_for"] = json!(capability.suppression);
-    }
-    if hit.stats.runs > 0 {
-        shown["runs"] = json!({"total": hit.stats.runs, "failed": hit.stats.failures});
-    }
-    if let Some(reason) = &hit.suppressed_by {
-        shown["caution"] = json!(format!("this request looks like one it is not for: {reason}"));
-    }
-    shown
 }
 
 fn text_of<'a>(args: &'a Value, name: &str) -> &'a str {

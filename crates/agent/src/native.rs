@@ -65,7 +65,7 @@ pub(crate) async fn run(
                 content: json!({"error": problem}),
                 duration_ms: 0.0,
             });
-            conversation.push(Message::tool(&call.id, problem, true));
+            conversation.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
         }
         let mut repeated = false;
         for call in &reply.tool_calls {
@@ -88,8 +88,8 @@ pub(crate) async fn run(
                 results.push((name.to_owned(), value.get("result").cloned().unwrap_or_default()));
             }
             conversation.push(match outcome {
-                Ok(value) => Message::tool(&call.id, fenced(&value.to_string()), false),
-                Err(problem) => Message::tool(&call.id, problem, true),
+                Ok(value) => Message::tool(&call.id, fenced(&call.name, &value.to_string()), false),
+                Err(problem) => Message::tool(&call.id, fenced(&call.name, &problem), true),
             });
         }
         if repeated {
@@ -114,9 +114,11 @@ async fn ask(
 ) -> Result<Completion, ModelError> {
     // The system prompt and the three tools take about 1,500.
     let budget = history::budget(model, REPLY_TOKENS + 1500);
-    let mut messages = vec![Message::system(format!("{SYSTEM} It is now {now}."))];
+    let mut messages = vec![Message::system(SYSTEM)];
     messages.extend(history::window(conversation, budget));
     let mut request = model.request(messages);
+    request.note = Some(format!("It is now {now}."));
+    request.stable_prefix = 1;
     request.tools = bootstrap::specs();
     request.max_tokens = REPLY_TOKENS;
     let mut on_delta = |delta| match delta {
@@ -164,7 +166,7 @@ async fn run_call(
             }
             Ok(Ok(value))
         }
-        Err(CallError::RespondToModel(problem)) => Ok(Err(problem)),
+        Err(error @ CallError::RespondToModel(_)) => Ok(Err(error.to_string())),
         // A cancelled call has a result too; the loop ends right after it.
         Err(CallError::Fatal(_)) if cancel.is_cancelled() => Ok(Err("cancelled".to_owned())),
         Err(CallError::Fatal(body)) => Err(body),
@@ -188,7 +190,7 @@ fn finish(
     conversation.push(message);
     let reason = match reply.finish {
         Finish::Stop | Finish::ToolCalls => StopReason::EndTurn,
-        Finish::Length => StopReason::MaxTokens,
+        Finish::Length => StopReason::ReplyCut,
         Finish::ContentFilter => StopReason::Refused,
     };
     (answer, reason)
@@ -209,12 +211,13 @@ fn stopped(
     (said, reason)
 }
 
-/// A result is data: marked as such, and cut between characters.
-fn fenced(text: &str) -> String {
+/// What a tool says is data: it is marked with where it came from, and cut between characters. Whatever looks like a key
+/// is for the person alone.
+fn fenced(tool: &str, text: &str) -> String {
+    let text = jarvis_dispatch::redact(text);
     let count = text.chars().count();
-    if count <= RESULT_CHARS {
-        return text.to_owned();
-    }
-    let head: String = text.chars().take(RESULT_CHARS).collect();
-    format!("{head}… [cut: {count} characters in all]")
+    // Nothing in it can end the mark.
+    let shown: String = text.chars().take(RESULT_CHARS).collect::<String>().replace("</data", "<\\/data");
+    let cut = if count > RESULT_CHARS { format!("… [cut: {count} characters in all]") } else { String::new() };
+    format!("<data from=\"{tool}\">{shown}{cut}</data>")
 }

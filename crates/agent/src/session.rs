@@ -98,8 +98,9 @@ impl Session {
     }
 
     /// Switches the model for the turns to come.
-    pub fn set_model(&mut self, model: ModelHandle, price: Option<Price>) {
+    pub fn set_model(&mut self, model: ModelHandle, mode: Mode, price: Option<Price>) {
         self.parts.model = model;
+        self.parts.mode = mode;
         self.parts.price = price;
     }
 
@@ -181,7 +182,7 @@ fn check_message(text: &str) -> Result<(), ErrorBody> {
             ErrorKind::Limit,
             format!("the question has {} bytes; at most {MESSAGE_BYTES} are taken", text.len()),
         )
-        .hint("put the text into a file of the workspace and name the file"));
+        .hint("shorten it; what is that long is for a capability that was granted the file"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use jarvis_protocol::Grants;
 
-/// One question. `grants` is only what goes beyond what was approved before.
+/// One question. `grants` is all that the code could reach and that no flag allowed beforehand.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApprovalRequest {
     pub id: String,

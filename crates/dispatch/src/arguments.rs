@@ -20,10 +20,16 @@ pub fn check_arguments(schema: &Value, args: &Value) -> Result<(), String> {
             if names.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", names.join(", ")) };
         return Err(format!("there is no argument `{unknown}`; {takes}"));
     }
-    if let Some(number) = inexact(args) {
-        return Err(format!("the number {number} has more digits than can be kept exactly: pass it as text"));
-    }
+    check_exact(args)?;
     check_value(schema, args)
+}
+
+/// Whether every number is still what was written.
+pub fn check_exact(args: &Value) -> Result<(), String> {
+    match inexact(args) {
+        None => Ok(()),
+        Some(number) => Err(format!("the number {number} has more digits than can be kept exactly: pass it as text")),
+    }
 }
 
 /// A whole number that was rounded when it was read: beyond 64 bits JSON numbers become doubles.

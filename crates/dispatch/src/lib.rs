@@ -3,11 +3,15 @@
 mod approve;
 mod arguments;
 mod error;
+mod process;
 mod run;
 
 pub use approve::{ApprovalRequest, Approver, DenyAll};
-pub use arguments::{check_arguments, check_schema, check_value};
+pub use arguments::{check_arguments, check_exact, check_schema, check_value};
 pub use error::CallError;
-pub use jarvis_policy::{Approval, describe as describe_grants};
-pub use jarvis_sandbox::{Checked, UseKind, check as check_code};
+pub use jarvis_audit::redact;
+pub use jarvis_policy::CommandView;
+pub use jarvis_policy::{Approved, Ask, Deny, Verdict, Version as Reviewed, review};
+pub use jarvis_sandbox::{Checked, UseKind, check_host};
+pub use process::ProcessRequest;
 pub use run::{Dispatch, Parts, Ran};

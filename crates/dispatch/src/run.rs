@@ -1,13 +1,14 @@
 //! Resolve → decide → audit(intent) → execute → audit(outcome).
 
-use crate::{ApprovalRequest, Approver, CallError, check_arguments};
-use jarvis_audit::{AuditLog, Kind, Record};
-use jarvis_policy::{Decision, Policy, decide};
+use crate::{CallError, check_arguments};
+use jarvis_audit::{AuditLog, Kind, Record, redact};
+use jarvis_policy::{Approved, Decision, Deny, Policy, decide};
 use jarvis_protocol::{
-    Capability, CapabilityName, ErrorBody, ErrorKind, Event, ExecPlan, Execution, ExitClass, Grants, Status, Subject,
+    Capability, CapabilityName, ErrorBody, ErrorKind, ExecPlan, Execution, ExitClass, Fixed, Runtime, ScriptError,
+    Status, Subject,
 };
 use jarvis_registry::{Registry, Run};
-use jarvis_sandbox::Executor;
+use jarvis_sandbox::{Checked, DependencyError, Executor, Processes, SandboxError};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -17,15 +18,16 @@ pub struct Parts {
     pub registry: Registry,
     pub audit: AuditLog,
     pub executor: Executor,
+    pub processes: Processes,
     pub policy: Policy,
-    /// Who acts: `cli`, `mcp`, …
+    /// Who acts; `cli` from the command line.
     pub actor: String,
     /// Absolute; relative paths of grants are meant from here.
     pub workspace: PathBuf,
 }
 
 pub struct Dispatch {
-    parts: Parts,
+    pub(crate) parts: Parts,
 }
 
 /// A registered capability that ran and gave a value.
@@ -33,6 +35,8 @@ pub struct Dispatch {
 pub struct Ran {
     pub value: Value,
     pub execution: Execution,
+    /// Why the run is missing in the statistics, if it is.
+    pub uncounted: Option<ErrorBody>,
 }
 
 impl Dispatch {
@@ -52,6 +56,17 @@ impl Dispatch {
         &self.parts.workspace
     }
 
+    /// What is wrong with granting a secret of this name, if anything.
+    pub fn secret_problem(&self, name: &str) -> Option<String> {
+        match self.parts.executor.secret_hosts(name) {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(format!(
+                "there is no secret `{name}`; a person makes it with: jarvis secret set {name} --host HOST"
+            )),
+            Err(problem) => Some(problem),
+        }
+    }
+
     pub fn now(&self) -> Timestamp {
         Timestamp::now()
     }
@@ -67,55 +82,103 @@ impl Dispatch {
     }
 
     /// Runs a registered capability by name. What the caller can mend comes back as `RespondToModel`.
-    pub async fn run(
-        &self,
-        name: &str,
-        args: Value,
-        emit: &mut (dyn FnMut(Event) + Send),
-        approver: &mut dyn Approver,
-        cancel: &CancellationToken,
-    ) -> Result<Ran, CallError> {
+    pub async fn run(&self, name: &str, args: Value, cancel: &CancellationToken) -> Result<Ran, CallError> {
         let (capability, code) = self.resolve(name)?;
-        check_arguments(&capability.parameters, &args)
-            .map_err(|problem| CallError::respond(format!("`{}`: {problem}", capability.signature())))?;
-        let plan = ExecPlan {
-            subject: Subject::Capability {
-                name: capability.name.clone(),
-                version: capability.version.clone(),
-                digest: capability.digest.clone(),
-            },
-            runtime: capability.runtime,
-            code,
-            args,
-            grants: capability.grants.clone(),
-            limits: capability.limits,
-            fixed: None,
+        check_arguments(&capability.parameters, &args).map_err(|problem| {
+            CallError::respond(ErrorKind::Usage, format!("`{}`: {problem}", capability.signature()))
+        })?;
+        let subject = Subject::Capability {
+            name: capability.name.clone(),
+            version: capability.version.clone(),
+            digest: capability.digest.clone(),
         };
-        // The grants of a registered version were approved when it was registered.
-        let execution = self.pass(plan, &capability.grants, emit, approver, cancel).await?;
-        self.count(&capability, &execution)?;
-        value_of(&capability, execution)
+        let plan = plan_of(&capability, subject, code, args, None);
+        let execution = not_cancelled(self.pass(plan, &Approved::with_version(&capability), cancel).await?)?;
+        let uncounted = self.count(&capability, &execution).err();
+        Ok(Ran { value: value_of(&capability, &execution)?, execution, uncounted })
     }
 
-    /// Runs code that is not registered, for verification. Its grants must have been approved before: forge asks.
+    /// Runs code that is not registered, for verification: with what `approved` says and nothing else, and with the
+    /// clock and chance of `fixed`, so that runs can be compared.
     pub async fn run_candidate(
         &self,
         capability: &Capability,
         code: &str,
         args: Value,
+        fixed: Option<Fixed>,
+        approved: &Approved,
         cancel: &CancellationToken,
     ) -> Result<Execution, CallError> {
-        let plan = ExecPlan {
-            subject: Subject::Candidate { name: capability.name.clone(), digest: digest(code.as_bytes()) },
-            runtime: capability.runtime,
-            code: code.to_owned(),
-            args,
-            grants: capability.grants.clone(),
-            limits: capability.limits,
-            fixed: None,
+        not_cancelled(self.run_by_hand(capability, code, args, fixed, approved, cancel).await?)
+    }
+
+    /// The same, where a person is interested in what it printed until they cancelled it.
+    pub async fn run_by_hand(
+        &self,
+        capability: &Capability,
+        code: &str,
+        args: Value,
+        fixed: Option<Fixed>,
+        approved: &Approved,
+        cancel: &CancellationToken,
+    ) -> Result<Execution, CallError> {
+        let digest = jarvis_registry::digest(capability, code);
+        let subject = Subject::Candidate { name: capability.name.clone(), digest };
+        let plan = plan_of(capability, subject, code.to_owned(), args, fixed);
+        self.pass(plan, approved, cancel).await
+    }
+
+    /// Reads code of any runtime without running it. The inner error is the code's, in its writer's own lines.
+    pub async fn check_code(
+        &self,
+        code: &str,
+        runtime: Runtime,
+        dependencies: &[String],
+    ) -> Result<Result<Checked, ScriptError>, CallError> {
+        let checked = self.parts.executor.check(code, runtime, dependencies).await;
+        checked.map_err(|e| CallError::Fatal(sandbox_error(&e)))
+    }
+
+    /// Installs the packages of a version whose review allowed it; none of their code runs by that.
+    pub async fn install(
+        &self,
+        name: &CapabilityName,
+        dependencies: &[String],
+        cancel: &CancellationToken,
+    ) -> Result<(), CallError> {
+        if dependencies.is_empty() {
+            return Ok(());
+        }
+        self.record(Kind::Intent, name.as_str(), json!({"install": dependencies}))?;
+        let installed = self.parts.executor.install(dependencies, cancel).await;
+        let outcome = match &installed {
+            Ok(packages) => json!({"install": dependencies, "packages": packages.digest}),
+            Err(error) => json!({"install": dependencies, "error": error.to_string()}),
         };
-        let approved = capability.grants.clone();
-        self.pass(plan, &approved, &mut |_| {}, &mut crate::DenyAll, cancel).await
+        self.record(Kind::Outcome, name.as_str(), outcome)?;
+        match installed {
+            Ok(_) => Ok(()),
+            Err(DependencyError::Sandbox(error)) => Err(CallError::Fatal(sandbox_error(&error))),
+            Err(_) if cancel.is_cancelled() => Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled"))),
+            Err(error) => Err(CallError::respond(ErrorKind::Forge, format!("dependencies: {error}"))),
+        }
+    }
+
+    /// Turns a capability on or off.
+    pub fn set_status(&self, name: &CapabilityName, status: Status) -> Result<(), CallError> {
+        self.record(Kind::Registry, name.as_str(), json!({"change": "status", "status": status}))?;
+        self.parts.registry.set_status(name, status).map(|_| ()).map_err(|e| CallError::Fatal(e.body()))
+    }
+
+    /// Takes a capability out of the index; its history stays.
+    pub fn remove(&self, name: &CapabilityName) -> Result<(), CallError> {
+        self.record(Kind::Registry, name.as_str(), json!({"change": "remove"}))?;
+        self.parts.registry.remove(name).map(|_| ()).map_err(|e| CallError::Fatal(e.body()))
+    }
+
+    /// What a person answered to a question, on the audit before it has any effect.
+    pub fn record_decision(&self, name: &str, decision: &str, reason: &str) -> Result<(), CallError> {
+        self.record(Kind::Decision, name, json!({"decision": decision, "reason": reason}))
     }
 
     /// One transition of forge, on the audit.
@@ -124,30 +187,26 @@ impl Dispatch {
     }
 
     fn resolve(&self, name: &str) -> Result<(Capability, String), CallError> {
-        let unknown =
-            || CallError::respond(format!("no capability is called `{name}`; list_capabilities finds what there is"));
+        let unknown = || {
+            let message = format!("no capability is called `{name}`; list_capabilities finds what there is");
+            CallError::respond(ErrorKind::NotFound, message)
+        };
         let name = CapabilityName::new(name).map_err(|_| unknown())?;
         let capability = self.parts.registry.get(&name).map_err(|e| CallError::Fatal(e.body()))?.ok_or_else(unknown)?;
-        match capability.status {
-            Status::Active => {}
-            Status::Disabled => {
-                return Err(CallError::respond(format!(
-                    "`{name}` is disabled; `jarvis cap enable {name}` turns it on"
-                )));
-            }
-            Status::Quarantined => {
-                return Err(CallError::respond(format!(
-                    "`{name}` is quarantined; look at it with `jarvis cap show {name} --code`, then `jarvis cap enable {name}`"
-                )));
-            }
-            Status::Retired => return Err(CallError::respond(format!("`{name}` is retired"))),
+        if capability.status != Status::Active {
+            let body = ErrorBody::new(ErrorKind::Denied, format!("`{name}` is {}", capability.status.as_str()));
+            let hint = format!("jarvis cap show {name} --code, then jarvis cap enable {name}");
+            return Err(CallError::RespondToModel(body.hint(hint)));
         }
         let code = self.parts.registry.code(&capability).map_err(|e| CallError::Fatal(e.body()))?;
         if !code.matches_digest {
-            return Err(CallError::respond(format!(
-                "the code of `{name}` was changed by hand since it was verified, so it does not run; \
-                 `jarvis cap register` makes a checked version of it"
-            )));
+            let body = ErrorBody::new(
+                ErrorKind::Denied,
+                format!(
+                    "the code or definition of `{name}` was changed by hand since it was verified, so it does not run"
+                ),
+            );
+            return Err(CallError::RespondToModel(body.hint("jarvis cap register makes a checked version of it")));
         }
         Ok((capability, code.text))
     }
@@ -155,41 +214,14 @@ impl Dispatch {
     async fn pass(
         &self,
         plan: ExecPlan,
-        approved: &Grants,
-        emit: &mut (dyn FnMut(Event) + Send),
-        approver: &mut dyn Approver,
+        approved: &Approved,
         cancel: &CancellationToken,
     ) -> Result<Execution, CallError> {
         let subject = plan.subject.clone();
         let name = subject.name().to_string();
         let permit = match decide(&self.parts.policy, plan, approved) {
             Decision::Permit(permit) => permit,
-            Decision::Deny(deny) => {
-                self.record(Kind::Decision, &name, json!({"decision": "deny", "reason": deny.reason}))?;
-                let hint = deny.hint.map(|h| format!(" ({h})")).unwrap_or_default();
-                return Err(CallError::respond(format!("refused: {}{hint}", deny.reason)));
-            }
-            Decision::Ask(ask) => {
-                let request = ApprovalRequest {
-                    id: format!("{name}-{}", self.now().as_millisecond()),
-                    capability: name.clone(),
-                    grants: ask.grants.clone(),
-                    reason: ask.reason.clone(),
-                };
-                emit(Event::ApprovalRequested {
-                    id: request.id.clone(),
-                    capability: name.clone(),
-                    grants: request.grants.clone(),
-                    reason: request.reason.clone(),
-                });
-                let allowed = approver.ask(&request).await;
-                let decision = if allowed { "allowed by a person" } else { "refused by a person" };
-                self.record(Kind::Decision, &name, json!({"decision": decision, "reason": request.reason}))?;
-                if !allowed {
-                    return Err(CallError::respond(format!("not approved: {}", request.reason)));
-                }
-                ask.allow()
-            }
+            Decision::Deny(deny) => return Err(self.refused(&name, deny)?),
         };
         let plan = permit.plan();
         self.record(
@@ -200,28 +232,33 @@ impl Dispatch {
                 "grants": plan.grants, "limits": plan.limits, "why": permit.why(),
             }),
         )?;
-        let result = self.parts.executor.run(permit, cancel).await;
-        match result {
-            Ok(execution) => {
-                self.record(Kind::Outcome, &name, outcome(&subject, &execution))?;
-                if execution.exit == ExitClass::Cancelled {
-                    return Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
+        match self.parts.executor.run(permit, cancel).await {
+            Ok(mut execution) => {
+                // What is printed and said in errors goes to a model, a terminal and a log. A value stays as it is: to be
+                // told a text that looks like a key may be what was asked for.
+                execution.printed = redact(&execution.printed);
+                if let Some(error) = &mut execution.error {
+                    error.message = redact(&error.message);
                 }
+                self.record(Kind::Outcome, &name, outcome(&subject, &execution))?;
                 Ok(execution)
             }
             Err(error) => {
-                let body = ErrorBody {
-                    kind: ErrorKind::Sandbox,
-                    message: error.to_string(),
-                    hint: error.hint().map(str::to_owned),
-                };
+                let body = sandbox_error(&error);
                 self.record(Kind::Outcome, &name, json!({"subject": subject, "error": body.message}))?;
                 Err(CallError::Fatal(body))
             }
         }
     }
 
-    fn count(&self, capability: &Capability, execution: &Execution) -> Result<(), CallError> {
+    pub(crate) fn refused(&self, subject: &str, deny: Deny) -> Result<CallError, CallError> {
+        self.record(Kind::Decision, subject, json!({"decision": "deny", "reason": deny.reason}))?;
+        let message = format!("refused: {}", deny.reason);
+        Ok(CallError::RespondToModel(ErrorBody { kind: ErrorKind::Denied, message, hint: deny.hint }))
+    }
+
+    /// Statistics can be lost without losing a capability, so a result is not thrown away for them.
+    fn count(&self, capability: &Capability, execution: &Execution) -> Result<(), ErrorBody> {
         let ok = execution.exit == ExitClass::Ok;
         let class = (!ok).then(|| json!(execution.exit).as_str().unwrap_or("failed").to_owned());
         let run = Run {
@@ -229,12 +266,13 @@ impl Dispatch {
             ok,
             wall_us: execution.wall_us,
             error_class: class,
+            egress: execution.egress.clone(),
             at: self.now().to_string(),
         };
-        self.parts.registry.record_run(&capability.name, &run).map_err(|e| CallError::Fatal(e.body()))
+        self.parts.registry.record_run(&capability.name, &run).map_err(|e| e.body())
     }
 
-    fn record(&self, kind: Kind, subject: &str, detail: Value) -> Result<(), CallError> {
+    pub(crate) fn record(&self, kind: Kind, subject: &str, detail: Value) -> Result<(), CallError> {
         let record = Record {
             at: self.now().to_string(),
             actor: self.parts.actor.clone(),
@@ -244,6 +282,11 @@ impl Dispatch {
         };
         self.parts.audit.append(record).map(|_| ()).map_err(|e| CallError::Fatal(e.body()))
     }
+}
+
+pub(crate) fn sandbox_error(error: &SandboxError) -> ErrorBody {
+    let hint = error.hint().map(str::to_owned);
+    ErrorBody { kind: ErrorKind::Sandbox, message: error.to_string(), hint }
 }
 
 /// Sizes, times and digests; the values themselves stay out of the audit.
@@ -257,29 +300,46 @@ fn outcome(subject: &Subject, execution: &Execution) -> Value {
         "cpu_us": execution.cpu_us,
         "peak_memory_kb": execution.peak_memory_kb,
         "isolation": execution.isolation,
+        "egress": execution.egress,
     })
 }
 
+/// Characters of printed text that an error brings along.
+const PRINTED_CHARS: usize = 2000;
+
+fn not_cancelled(execution: Execution) -> Result<Execution, CallError> {
+    match execution.exit {
+        ExitClass::Cancelled => Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled"))),
+        _ => Ok(execution),
+    }
+}
+
 /// The value, once it also fits what the definition promises.
-fn value_of(capability: &Capability, execution: Execution) -> Result<Ran, CallError> {
+fn value_of(capability: &Capability, execution: &Execution) -> Result<Value, CallError> {
     let name = &capability.name;
-    match (&execution.result, execution.exit) {
-        (Some(value), ExitClass::Ok) => {
-            crate::check_value(&capability.returns, value).map_err(|problem| {
-                CallError::respond(format!("`{name}` returned what it does not promise: {problem}"))
-            })?;
-            Ok(Ran { value: value.clone(), execution })
-        }
-        (_, exit) => {
-            let why = match (&execution.error, exit) {
-                (Some(error), _) => error.to_string(),
-                (None, ExitClass::Timeout) => format!("it did not end within {} ms", capability.limits.timeout_ms),
-                (None, exit) => format!("it ended without a result ({exit:?})"),
-            };
-            let printed = execution.printed.trim();
-            let printed = if printed.is_empty() { String::new() } else { format!("; it printed: {printed}") };
-            Err(CallError::respond(format!("`{name}` failed: {why}{printed}")))
-        }
+    if let (Some(value), ExitClass::Ok) = (&execution.result, execution.exit) {
+        return crate::check_value(&capability.returns, value).map(|()| value.clone()).map_err(|problem| {
+            CallError::respond(ErrorKind::Sandbox, format!("`{name}` returned what it does not promise: {problem}"))
+        });
+    }
+    let mut message = format!("`{name}` failed: {}", execution.failure());
+    let printed: String = execution.printed.trim().chars().take(PRINTED_CHARS).collect();
+    if !printed.is_empty() {
+        message.push_str(&format!("; it printed: {printed}"));
+    }
+    Err(CallError::respond(ErrorKind::Sandbox, message))
+}
+
+fn plan_of(capability: &Capability, subject: Subject, code: String, args: Value, fixed: Option<Fixed>) -> ExecPlan {
+    ExecPlan {
+        subject,
+        runtime: capability.runtime,
+        code,
+        args,
+        grants: capability.grants.clone(),
+        limits: capability.limits,
+        dependencies: capability.dependencies.clone(),
+        fixed,
     }
 }
 

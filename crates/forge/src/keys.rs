@@ -13,6 +13,7 @@ const DEFINITION: &[&str] = &[
     "returns",
     "grants",
     "limits",
+    "dependencies",
     "examples",
     "version",
     "changelog",
@@ -87,6 +88,7 @@ mod tests {
         let mut capability = Capability::new(CapabilityName::new("full").unwrap(), "Has every field.");
         capability.model = Some("m".to_owned());
         capability.supersedes = Some("old".to_owned());
+        capability.dependencies = vec!["numpy==2.3.4".to_owned()];
         let mut whole = serde_json::to_value(capability).unwrap();
         whole["examples"] = json!([{"args": {}, "returns": 1, "matches": "1", "origin": "person", "held_out": true}]);
         assert_eq!(check_keys(&whole), Ok(()));

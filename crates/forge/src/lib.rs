@@ -1,7 +1,7 @@
 //! Self-extension: a draft becomes a registered version only by passing checks, verification and approval.
 //!
-//! [`Forge::submit`] is the one way in: a model with tool calling, a weak model led by [`grow`], a person with
-//! `jarvis cap register` and another agent over MCP all come through it.
+//! A model with tool calling and a person with `jarvis cap register` come in by [`Forge::submit`]; a weak model is led by
+//! [`grow`]. Both pass the same checks, verification and approval, in `Forge::pass`.
 
 mod check;
 mod grants;
@@ -9,9 +9,10 @@ pub mod grow;
 mod keys;
 mod literal;
 mod probe;
+mod rollback;
 mod verify;
 
-use jarvis_dispatch::{Approval, ApprovalRequest, Approver, CallError, Dispatch, describe_grants};
+use jarvis_dispatch::{ApprovalRequest, Approved, Approver, Ask, CallError, Deny, Dispatch, Reviewed, Verdict, review};
 use jarvis_protocol::{Capability, CapabilityName, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status, Version};
 use jarvis_registry::NewVersion;
 pub use keys::check_keys;
@@ -35,6 +36,11 @@ pub struct Draft {
     pub request: Option<String>,
     /// One line for the changelog.
     pub change: String,
+    /// A registered capability that failed and that this is written for: it is no duplicate.
+    pub instead_of: Option<CapabilityName>,
+    /// An earlier version put back by a person: it answers for what was recorded of it then, and not for what its
+    /// successors were recorded to do.
+    pub restored: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +64,9 @@ pub enum ForgeError {
     NotApproved { reason: String, hint: Option<String> },
     #[error("{}", .0.message)]
     Fatal(ErrorBody),
+    /// A bound of the turn was reached before anything passed.
+    #[error("stopped: a limit of this turn was reached")]
+    OutOfBounds,
 }
 
 impl ForgeError {
@@ -77,7 +86,7 @@ impl ForgeError {
                 let hint = hint.as_deref().map(|h| format!(" ({h})")).unwrap_or_default();
                 format!("not registered: {reason}{hint}")
             }
-            ForgeError::Fatal(body) => body.message.clone(),
+            ForgeError::Fatal(_) | ForgeError::OutOfBounds => self.to_string(),
         }
     }
 
@@ -90,6 +99,7 @@ impl ForgeError {
             ForgeError::Duplicate { name, .. } => ErrorBody::new(ErrorKind::Forge, self.to_string())
                 .hint(format!("register it as `{name}` to make a new version of that one")),
             ForgeError::Problems { .. } => ErrorBody::new(ErrorKind::Forge, self.to_string()),
+            ForgeError::OutOfBounds => ErrorBody::new(ErrorKind::Limit, self.to_string()),
         }
     }
 }
@@ -111,21 +121,15 @@ impl Forge {
     }
 
     /// Nothing registered fits what was looked for.
-    pub fn gap(&self, emit: Emit<'_>, looked_for: &str) -> Result<(), ForgeError> {
-        let record = json!({"step": ForgeStep::Gap, "looked_for": looked_for});
-        self.dispatch.record_forge("", record).map_err(|e| ForgeError::Fatal(fatal_body(e)))?;
+    pub fn gap(&self, emit: Emit<'_>) -> Result<(), ForgeError> {
+        self.record("", ForgeStep::Gap, json!({}))?;
         emit(Event::Forge { step: ForgeStep::Gap, capability: None, detail: "nothing registered fits".to_owned() });
         Ok(())
     }
 
-    /// A definition and its code have come from outside (a model that drives tools, a person).
-    pub fn received(&self, draft: &Draft, emit: Emit<'_>) -> Result<(), ForgeError> {
-        let capability = &draft.capability;
-        let spec = format!("{} — {}", capability.signature(), capability.capability);
-        let record = json!({"about": capability.capability, "parameters": capability.parameters});
-        self.step(emit, ForgeStep::Spec, &capability.name, spec, record)?;
-        let lines = draft.code.lines().count();
-        self.step(emit, ForgeStep::Code, &capability.name, format!("{lines} lines"), json!({"lines": lines}))
+    /// What was about to be built is registered already.
+    pub fn reused(&self, emit: Emit<'_>, name: &CapabilityName) -> Result<(), ForgeError> {
+        self.step(emit, ForgeStep::Reused, name, "it is registered already".to_owned(), json!({}))
     }
 
     /// Checks, verifies, asks where asking is due, and registers. Each transition is an event and an audit record.
@@ -136,6 +140,11 @@ impl Forge {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<Accepted, ForgeError> {
+        let capability = &draft.capability;
+        let spec = format!("{} — {}", capability.signature(), capability.capability);
+        self.step(emit, ForgeStep::Spec, &capability.name, spec, json!({"parameters": capability.parameters}))?;
+        let lines = draft.code.lines().count();
+        self.step(emit, ForgeStep::Code, &capability.name, format!("{lines} lines"), json!({"lines": lines}))?;
         let result = self.pass(&mut draft, emit, approver, cancel).await;
         if let Err(error) = &result {
             self.reject(emit, &draft.capability.name, error)?;
@@ -143,12 +152,20 @@ impl Forge {
         result
     }
 
+    /// The audit keeps at which step and how many problems; their texts can hold values of the request.
     pub(crate) fn reject(&self, emit: Emit<'_>, name: &CapabilityName, error: &ForgeError) -> Result<(), ForgeError> {
-        let reason = error.to_string();
-        self.step(emit, ForgeStep::Rejected, name, reason.clone(), json!({"reason": reason}))
+        let record = match error {
+            ForgeError::Problems { step, problems } => json!({"at": step, "problems": problems.len()}),
+            ForgeError::Duplicate { name, .. } => json!({"duplicate_of": name}),
+            ForgeError::NotApproved { .. } => json!({"at": ForgeStep::Approved}),
+            ForgeError::Fatal(body) => json!({"error": body.kind}),
+            ForgeError::OutOfBounds => json!({"error": ErrorKind::Limit}),
+        };
+        self.step(emit, ForgeStep::Rejected, name, error.to_string(), record)
     }
 
-    /// The same without the last word: whoever leads a model repairs first, and rejects when it gives up.
+    /// From a draft to a version, without the first and the last word: whoever leads a model has its own spec and
+    /// code steps, repairs first, and rejects when it gives up.
     pub(crate) async fn pass(
         &self,
         draft: &mut Draft,
@@ -157,33 +174,48 @@ impl Forge {
         cancel: &CancellationToken,
     ) -> Result<Accepted, ForgeError> {
         let previous = self.dispatch.registry().get(&draft.capability.name).map_err(registry_error)?;
-        if previous.is_none() {
-            self.refuse_duplicate(&draft.capability)?;
-        }
-        if let Some(previous) = &previous {
-            inherit_examples(&mut draft.capability, &previous.examples);
+        let mut dropped = 0;
+        match &previous {
+            None => self.refuse_duplicate(draft)?,
+            Some(_) if draft.restored => {}
+            Some(previous) => dropped = inherit_examples(&mut draft.capability, &previous.examples),
         }
         grants::anchor(&mut draft.capability.grants, self.dispatch.workspace());
-        let checked =
-            check::check(draft).map_err(|problems| ForgeError::Problems { step: ForgeStep::Checked, problems })?;
+        let wrong = |step, problems| ForgeError::Problems { step, problems };
         let name = draft.capability.name.clone();
-        self.step(emit, ForgeStep::Checked, &name, "parses, schema valid, grants declared".into(), json!({}))?;
-
-        // What reaches outside is asked for before it first runs; pure code runs first, so that nobody is asked in vain.
-        if !draft.capability.grants.is_empty() {
-            self.approve(draft, previous.as_ref(), emit, approver).await?;
+        // What reaches outside, or needs packages, is asked for before anything of it is done; pure code runs first, so
+        // that nobody is asked in vain.
+        let ask_first = !draft.capability.grants.is_empty() || !draft.capability.dependencies.is_empty();
+        let mut approved = None;
+        if !draft.capability.dependencies.is_empty() {
+            let problems = check::definition_problems(&self.dispatch, &draft.capability);
+            if !problems.is_empty() {
+                return Err(wrong(ForgeStep::Checked, problems));
+            }
+            approved = Some(self.approve(draft, previous.as_ref(), dropped, emit, approver).await?);
+            let installed = self.dispatch.install(&name, &draft.capability.dependencies, cancel).await;
+            installed.map_err(|e| match e {
+                CallError::RespondToModel(body) => wrong(ForgeStep::Checked, vec![body.message]),
+                CallError::Fatal(body) => ForgeError::Fatal(body),
+            })?;
         }
-        let verified = match verify::verify(&self.dispatch, draft, &checked, cancel).await {
+        let checked = check::check(&self.dispatch, draft).await.map_err(call_error)?;
+        let checked = checked.map_err(|problems| wrong(ForgeStep::Checked, problems))?;
+        self.step(emit, ForgeStep::Checked, &name, "parses, schema valid, grants declared".into(), json!({}))?;
+        if ask_first && approved.is_none() {
+            approved = Some(self.approve(draft, previous.as_ref(), dropped, emit, approver).await?);
+        }
+        let approved_now = approved.unwrap_or_else(Approved::nothing);
+        let verified = match verify::verify(&self.dispatch, draft, &checked, &approved_now, cancel).await {
             Ok(verified) => verified,
             Err(verify::VerifyError::Problems(problems)) => {
                 return Err(ForgeError::Problems { step: ForgeStep::Verified, problems });
             }
-            Err(verify::VerifyError::Fatal(error)) => return Err(ForgeError::Fatal(fatal_body(error))),
+            Err(verify::VerifyError::Fatal(body)) => return Err(ForgeError::Fatal(body)),
         };
-        let counts = serde_json::to_value(&verified).unwrap_or_default();
-        self.step(emit, ForgeStep::Verified, &name, describe(&verified), counts)?;
-        if draft.capability.grants.is_empty() {
-            self.approve(draft, previous.as_ref(), emit, approver).await?;
+        self.step(emit, ForgeStep::Verified, &name, describe(&verified), verified.counts())?;
+        if !ask_first {
+            self.approve(draft, previous.as_ref(), dropped, emit, approver).await?;
         }
         if cancel.is_cancelled() {
             return Err(ForgeError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
@@ -197,13 +229,13 @@ impl Forge {
         Ok(similar.into_iter().map(|hit| hit.capability).find(|found| found.status == Status::Active))
     }
 
-    fn refuse_duplicate(&self, capability: &Capability) -> Result<(), ForgeError> {
-        match self.duplicate_of(capability)? {
-            Some(found) => Err(ForgeError::Duplicate {
+    fn refuse_duplicate(&self, draft: &Draft) -> Result<(), ForgeError> {
+        match self.duplicate_of(&draft.capability)? {
+            Some(found) if draft.instead_of.as_ref() != Some(&found.name) => Err(ForgeError::Duplicate {
                 why: format!("{} ({})", found.capability, found.signature()),
                 name: found.name,
             }),
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -211,64 +243,58 @@ impl Forge {
         &self,
         draft: &Draft,
         previous: Option<&Capability>,
+        dropped_examples: usize,
         emit: Emit<'_>,
         approver: &mut dyn Approver,
-    ) -> Result<(), ForgeError> {
+    ) -> Result<Approved, ForgeError> {
         let name = &draft.capability.name;
-        let before = previous.map(|p| p.grants.clone()).unwrap_or_default();
-        let grants = draft.capability.grants.beyond(&before);
-        let policy = self.dispatch.policy();
-        let alarm = self.alarm()?;
-        // A yes was for that code: other code with the same grants is another question.
-        let mut open = draft.capability.grants.clone();
-        open.network.retain(|host| !policy.allowed_hosts.contains(host));
-        let switched_off = previous.filter(|p| p.status != Status::Active);
-        if open.is_empty() && alarm.is_none() && switched_off.is_none() {
-            let why = if draft.capability.grants.is_empty() { "pure computation" } else { "hosts allowed beforehand" };
-            let record = json!({"by": "policy", "grants": draft.capability.grants});
-            return self.step(emit, ForgeStep::Approved, name, why.into(), record);
-        }
-        let reason = match (alarm, switched_off) {
-            (Some(alarm), _) => alarm,
-            (None, Some(off)) => format!("it is {}, and a new version would be active", status_word(off.status)),
-            (None, None) if grants.is_empty() => {
-                format!("new code would have what was allowed to the old: {}", describe_grants(&open))
-            }
-            (None, None) => format!("it asks for {}", describe_grants(&open)),
+        let version = Reviewed {
+            name: name.as_str(),
+            grants: &draft.capability.grants,
+            previous: previous.map(|p| (&p.grants, p.status)),
+            dependencies: &draft.capability.dependencies,
+            dropped_examples,
+            alarm: self.alarm()?,
         };
-        let allowed = match policy.approval {
-            Approval::Auto => true,
-            Approval::Deny => false,
-            Approval::Ask => {
-                let request = ApprovalRequest {
-                    id: format!("{name}-{}", self.dispatch.now().as_millisecond()),
-                    capability: name.to_string(),
-                    grants: open.clone(),
-                    reason: reason.clone(),
-                };
-                emit(Event::ApprovalRequested {
-                    id: request.id.clone(),
-                    capability: request.capability.clone(),
-                    grants: request.grants.clone(),
-                    reason: request.reason.clone(),
-                });
-                approver.ask(&request).await
-            }
+        let approved = match review(self.dispatch.policy(), &version) {
+            Verdict::Approved(approved) => approved,
+            Verdict::Denied(Deny { reason, hint }) => return Err(ForgeError::NotApproved { reason, hint }),
+            Verdict::Ask(ask) => self.ask(name, ask, emit, approver).await?,
         };
-        if !allowed {
-            return Err(ForgeError::NotApproved {
-                reason: format!("nobody approved `{name}`: {reason}"),
-                hint: Some("run it where you can be asked, or with --approve auto".to_owned()),
-            });
+        let record = json!({"why": approved.why(), "grants": draft.capability.grants});
+        self.step(emit, ForgeStep::Approved, name, approved.why().to_owned(), record)?;
+        Ok(approved)
+    }
+
+    async fn ask(
+        &self,
+        name: &CapabilityName,
+        ask: Ask,
+        emit: Emit<'_>,
+        approver: &mut dyn Approver,
+    ) -> Result<Approved, ForgeError> {
+        let request = ApprovalRequest {
+            id: format!("{name}-{}", self.dispatch.now().as_millisecond()),
+            capability: name.to_string(),
+            grants: ask.open.clone(),
+            reason: ask.reason.clone(),
+        };
+        emit(Event::ApprovalRequested {
+            id: request.id.clone(),
+            capability: request.capability.clone(),
+            grants: request.grants.clone(),
+            reason: request.reason.clone(),
+        });
+        let allowed = approver.ask(&request).await;
+        let decision = if allowed { "allowed by a person" } else { "nobody allowed it" };
+        self.dispatch.record_decision(name.as_str(), decision, &ask.reason).map_err(call_error)?;
+        if allowed {
+            return Ok(ask.allow());
         }
-        let by = if policy.approval == Approval::Auto { "--approve auto" } else { "person" };
-        self.step(
-            emit,
-            ForgeStep::Approved,
-            name,
-            format!("by {by}: {reason}"),
-            json!({"by": by, "grants": grants, "reason": reason}),
-        )
+        Err(ForgeError::NotApproved {
+            reason: format!("nobody approved `{name}`: {}", ask.reason),
+            hint: Some("run it where you can be asked, or with --approve auto".to_owned()),
+        })
     }
 
     /// Signs of a registry that grows faster than anybody looks.
@@ -327,13 +353,14 @@ impl Forge {
         detail: String,
         record: Value,
     ) -> Result<(), ForgeError> {
-        let mut record = record;
-        if let Some(object) = record.as_object_mut() {
-            object.insert("step".to_owned(), serde_json::to_value(step).unwrap_or_default());
-        }
-        self.dispatch.record_forge(name.as_str(), record).map_err(|e| ForgeError::Fatal(fatal_body(e)))?;
+        self.record(name.as_str(), step, record)?;
         emit(Event::Forge { step, capability: Some(name.to_string()), detail });
         Ok(())
+    }
+
+    fn record(&self, name: &str, step: ForgeStep, mut record: Value) -> Result<(), ForgeError> {
+        record["step"] = json!(step);
+        self.dispatch.record_forge(name, record).map_err(call_error)
     }
 }
 
@@ -341,32 +368,32 @@ pub(crate) fn registry_error(error: jarvis_registry::RegistryError) -> ForgeErro
     ForgeError::Fatal(error.body())
 }
 
-pub(crate) fn fatal_body(error: CallError) -> ErrorBody {
+pub(crate) fn call_error(error: CallError) -> ForgeError {
     match error {
-        CallError::Fatal(body) => body,
-        CallError::RespondToModel(message) => ErrorBody::new(ErrorKind::Forge, message),
-    }
-}
-
-fn status_word(status: Status) -> &'static str {
-    match status {
-        Status::Active => "active",
-        Status::Disabled => "disabled",
-        Status::Quarantined => "quarantined",
-        Status::Retired => "retired",
+        CallError::Fatal(body) => ForgeError::Fatal(body),
+        CallError::RespondToModel(body) => {
+            ForgeError::Problems { step: ForgeStep::Verified, problems: vec![body.message] }
+        }
     }
 }
 
 /// A new version must still pass what the old one was recorded to do. Where it claims another answer for the same
-/// call, both stand and verification fails: a recorded answer is changed by a person only.
-fn inherit_examples(capability: &mut Capability, before: &[Example]) {
+/// call, both stand and verification fails: a recorded answer is changed by a person only. Returns how many recorded
+/// answers no longer fit the parameters.
+fn inherit_examples(capability: &mut Capability, before: &[Example]) -> usize {
+    let mut dropped = 0;
     for example in before {
-        if !capability.examples.iter().any(|e| e.args == example.args && e.returns == example.returns)
-            && jarvis_dispatch::check_arguments(&capability.parameters, &example.args).is_ok()
-        {
+        let same = |e: &Example| e.args == example.args && e.returns == example.returns && e.matches == example.matches;
+        if capability.examples.iter().any(same) {
+            continue;
+        }
+        if jarvis_dispatch::check_arguments(&capability.parameters, &example.args).is_ok() {
             capability.examples.push(example.clone());
+        } else if example.returns.is_some() || example.matches.is_some() {
+            dropped += 1;
         }
     }
+    dropped
 }
 
 /// Counts, for a person.
@@ -381,8 +408,11 @@ fn describe(verified: &Verified) -> String {
     if verified.held_out > 0 {
         parts.push(format!("{} of them held out", verified.held_out));
     }
-    if parts.is_empty() {
-        parts.push("it has no examples to run".to_owned());
+    if verified.other_arguments > 0 {
+        parts.push(format!("{} of {} other arguments ran", verified.other_arguments_ran, verified.other_arguments));
+    }
+    if verified.varies == Some(true) {
+        parts.push("its result depends on the time or on chance".to_owned());
     }
     parts.join(", ")
 }

@@ -1,14 +1,11 @@
 //! Verified: the draft runs in the real sandbox on every example. What is recorded are counts, never "correct".
 
-use crate::{
-    Draft,
-    literal::{is_long_number, stated_answer},
-    probe::variations,
-};
-use jarvis_dispatch::{CallError, Checked, Dispatch, check_value};
-use jarvis_protocol::{Example, Execution, ExitClass};
+use crate::literal::{is_long_number, stated_answer};
+use crate::{Draft, probe::variations};
+use jarvis_dispatch::{Approved, CallError, Checked, Dispatch, check_value};
+use jarvis_protocol::{ErrorBody, Example, Execution, ExitClass, Fixed, value_text};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 /// What verification did and saw.
@@ -22,51 +19,66 @@ pub struct Verified {
     pub ran: u32,
     /// Of both, those the coder had not seen.
     pub held_out: u32,
-    /// Ran twice with the same result.
-    pub repeatable: bool,
+    /// Variations of the first example's arguments, made by jarvis, and how many of them ran. That one does not is no
+    /// fault, since it may be no valid argument.
+    pub other_arguments: u32,
+    pub other_arguments_ran: u32,
+    /// Whether a result changed under another clock and other chance; none where that was not tried, because the code
+    /// reaches outside.
+    pub varies: Option<bool>,
     /// Result of the first example, which is the request's own where there is one.
     pub first_result: Option<Value>,
+}
+
+impl Verified {
+    /// For the audit: without the result.
+    pub(crate) fn counts(&self) -> Value {
+        json!({
+            "runs": self.runs, "answers_matched": self.answers_matched, "ran": self.ran, "held_out": self.held_out,
+            "other_arguments": self.other_arguments, "other_arguments_ran": self.other_arguments_ran,
+            "varies": self.varies,
+        })
+    }
 }
 
 pub(crate) enum VerifyError {
     /// For whoever wrote the code.
     Problems(Vec<String>),
-    Fatal(CallError),
+    Fatal(ErrorBody),
+}
+
+/// Clock and chance of a first run, and of one in which everything but the arguments is different.
+pub(crate) fn sources(dispatch: &Dispatch) -> (Fixed, Fixed) {
+    const LATER_MS: i64 = 400 * 86_400_000 + 12_345;
+    let now_ms = dispatch.now().as_millisecond();
+    (Fixed { random_seed: 1, now_ms }, Fixed { random_seed: 2, now_ms: now_ms + LATER_MS })
 }
 
 pub(crate) async fn verify(
     dispatch: &Dispatch,
     draft: &Draft,
     checked: &Checked,
+    approved: &Approved,
     cancel: &CancellationToken,
 ) -> Result<Verified, VerifyError> {
-    let mut seen = Verified { repeatable: true, ..Verified::default() };
+    let (now, later) = sources(dispatch);
+    let runner = Runner { dispatch, draft, approved, cancel, now };
+    let pure = checked.uses.is_empty();
+    let mut seen = Verified::default();
     let mut problems = Vec::new();
     for example in &draft.capability.examples {
-        let first = run(dispatch, draft, &example.args, cancel).await?;
-        seen.runs += 1;
-        let value = match judge(draft, example, &first) {
+        let execution = runner.run(&example.args, now, &mut seen).await?;
+        let value = match judge(draft, example, &execution) {
             Ok(value) => value,
             Err(problem) => {
                 problems.push(problem);
                 continue;
             }
         };
-        if checked.uses.is_empty() {
-            let second = run(dispatch, draft, &example.args, cancel).await?;
-            seen.runs += 1;
-            if second.result.as_ref() != Some(&value) {
-                seen.repeatable = false;
-                if !draft_varies_by_itself(&draft.code) {
-                    problems.push(format!(
-                        "two runs with the same arguments {} gave different results: {} and {}",
-                        brief(&example.args),
-                        brief(&value),
-                        brief(&second.result.unwrap_or(Value::Null))
-                    ));
-                    continue;
-                }
-            }
+        if pure {
+            let other = runner.run(&example.args, later, &mut seen).await?;
+            let varies = other.result.as_ref() != Some(&value);
+            seen.varies = Some(seen.varies.unwrap_or(false) || varies);
         }
         if example.returns.is_some() || example.matches.is_some() {
             seen.answers_matched += 1;
@@ -74,33 +86,73 @@ pub(crate) async fn verify(
             seen.ran += 1;
         }
         seen.held_out += u32::from(example.held_out);
-        if let Some(answer) = stated_answer(&checked.literals, &value)
-            && (is_long_number(&answer) || !depends_on_arguments(dispatch, draft, example, &value, cancel).await?)
-        {
-            problems.push(format!("the code states the answer `{answer}` instead of computing it from its arguments"));
-        }
-        if let Some(text) = copied_argument(&checked.literals, &example.args) {
-            problems.push(format!(
-                "the code contains the request's own value `{text}`: take it from the arguments, so that the capability is general"
-            ));
-        }
-        if seen.first_result.is_none() {
-            seen.first_result = Some(value);
+        problems.extend(runner.shortcut(example, &value, checked, &mut seen).await?);
+        seen.first_result.get_or_insert(value);
+    }
+    // What reaches outside is not run on arguments that nobody wrote.
+    if let (Some(example), true, true) = (draft.capability.examples.first(), pure, problems.is_empty()) {
+        for args in variations(&example.args) {
+            let execution = runner.run(&args, now, &mut seen).await?;
+            seen.other_arguments += 1;
+            seen.other_arguments_ran += u32::from(execution.exit == ExitClass::Ok);
         }
     }
     if problems.is_empty() { Ok(seen) } else { Err(VerifyError::Problems(problems)) }
 }
 
-async fn run(
-    dispatch: &Dispatch,
-    draft: &Draft,
-    args: &Value,
-    cancel: &CancellationToken,
-) -> Result<Execution, VerifyError> {
-    match dispatch.run_candidate(&draft.capability, &draft.code, args.clone(), cancel).await {
-        Ok(execution) => Ok(execution),
-        Err(CallError::RespondToModel(problem)) => Err(VerifyError::Problems(vec![problem])),
-        Err(fatal @ CallError::Fatal(_)) => Err(VerifyError::Fatal(fatal)),
+struct Runner<'a> {
+    dispatch: &'a Dispatch,
+    draft: &'a Draft,
+    approved: &'a Approved,
+    cancel: &'a CancellationToken,
+    now: Fixed,
+}
+
+impl Runner<'_> {
+    async fn run(&self, args: &Value, fixed: Fixed, seen: &mut Verified) -> Result<Execution, VerifyError> {
+        seen.runs += 1;
+        let Draft { capability, code, .. } = self.draft;
+        let run = self.dispatch.run_candidate(capability, code, args.clone(), Some(fixed), self.approved, self.cancel);
+        run.await.map_err(|error| match error {
+            CallError::RespondToModel(body) => VerifyError::Problems(vec![body.message]),
+            CallError::Fatal(body) => VerifyError::Fatal(body),
+        })
+    }
+
+    /// Code that has the request's value, or the answer, written into it.
+    async fn shortcut(
+        &self,
+        example: &Example,
+        value: &Value,
+        checked: &Checked,
+        seen: &mut Verified,
+    ) -> Result<Option<String>, VerifyError> {
+        if let Some(text) = copied_argument(&checked.literals, &example.args) {
+            return Ok(Some(format!(
+                "the code contains the request's own value `{text}`: take it from the arguments, so that the capability is general"
+            )));
+        }
+        let Some(answer) = stated_answer(&checked.literals, value) else { return Ok(None) };
+        if !is_long_number(&answer) && self.depends_on_arguments(example, value, seen).await? {
+            return Ok(None);
+        }
+        Ok(Some(format!("the code states the answer `{answer}` instead of computing it from its arguments")))
+    }
+
+    /// Runs the code on changed arguments; if nothing changes the result, it does not come from the arguments.
+    async fn depends_on_arguments(
+        &self,
+        example: &Example,
+        value: &Value,
+        seen: &mut Verified,
+    ) -> Result<bool, VerifyError> {
+        for args in variations(&example.args) {
+            let execution = self.run(&args, self.now, seen).await?;
+            if execution.exit == ExitClass::Ok && execution.result.as_ref() != Some(value) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -110,7 +162,7 @@ fn judge(draft: &Draft, example: &Example, execution: &Execution) -> Result<Valu
         if example.held_out { "another example (held out)".to_owned() } else { format!("with arguments {shown}") };
     let value = match (&execution.result, execution.exit) {
         (Some(value), ExitClass::Ok) => value.clone(),
-        _ => return Err(format!("{hidden}: {}", failure(execution))),
+        _ => return Err(format!("{hidden}: {}", execution.failure())),
     };
     if value.is_null() {
         return Err(format!("{hidden} the result is null: return the value asked for"));
@@ -129,7 +181,7 @@ fn judge(draft: &Draft, example: &Example, execution: &Execution) -> Result<Valu
         });
     }
     if let Some(pattern) = &example.matches {
-        let text = as_text(&value);
+        let text = value_text(&value);
         let fits = regex::Regex::new(pattern).is_ok_and(|r| r.is_match(&text));
         if !fits {
             return Err(format!("{hidden} the result {} does not match the expected form", brief(&value)));
@@ -138,24 +190,14 @@ fn judge(draft: &Draft, example: &Example, execution: &Execution) -> Result<Valu
     Ok(value)
 }
 
-/// One line on why an execution gave no value.
-pub(crate) fn failure(execution: &Execution) -> String {
-    match (&execution.error, execution.exit) {
-        (Some(error), _) => error.to_string(),
-        (None, ExitClass::Timeout) => "it did not end within the time limit".to_owned(),
-        (None, ExitClass::Memory) => "it needed more memory than its limit".to_owned(),
-        (None, ExitClass::Output) => "its output is larger than the limit".to_owned(),
-        (None, exit) => format!("it ended without a result ({exit:?})"),
-    }
-}
-
 /// Equal as data; numbers to nine digits, a whole number equal to its decimal text (BigInt results).
 pub(crate) fn same(expected: &Value, got: &Value) -> bool {
     match (expected, got) {
         // Whole numbers are equal or not; only where a fraction is involved is there rounding to forgive.
-        (Value::Number(a), Value::Number(b)) if whole(a) && whole(b) => {
-            a.to_string() == b.to_string() || a.as_f64() == b.as_f64()
-        }
+        (Value::Number(a), Value::Number(b)) if whole(a) && whole(b) => match a.is_f64() || b.is_f64() {
+            true => a.as_f64() == b.as_f64(),
+            false => a == b,
+        },
         (Value::Number(a), Value::Number(b)) => match (a.as_f64(), b.as_f64()) {
             (Some(a), Some(b)) => (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0),
             _ => a == b,
@@ -173,29 +215,6 @@ fn whole(number: &serde_json::Number) -> bool {
     !number.is_f64() || number.as_f64().is_some_and(|n| n.fract() == 0.0)
 }
 
-fn draft_varies_by_itself(code: &str) -> bool {
-    ["Math.random", "Date.now", "new Date()", "randomUUID", "getRandomValues", "performance.now"]
-        .iter()
-        .any(|api| code.contains(api))
-}
-
-/// Runs the code on changed arguments; if nothing changes the result, the result does not come from the arguments.
-async fn depends_on_arguments(
-    dispatch: &Dispatch,
-    draft: &Draft,
-    example: &Example,
-    value: &Value,
-    cancel: &CancellationToken,
-) -> Result<bool, VerifyError> {
-    for args in variations(&example.args) {
-        let execution = run(dispatch, draft, &args, cancel).await?;
-        if execution.exit == ExitClass::Ok && execution.result.as_ref() != Some(value) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// A long text or number of the arguments that the code repeats as a literal.
 fn copied_argument(literals: &[String], args: &Value) -> Option<String> {
     let values = args.as_object()?.values();
@@ -210,13 +229,6 @@ fn copied_argument(literals: &[String], args: &Value) -> Option<String> {
         }
     }
     None
-}
-
-pub(crate) fn as_text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 pub(crate) fn brief(value: &Value) -> String {
@@ -244,6 +256,7 @@ mod tests {
         assert!(!same(&json!([1, 2]), &json!([2, 1])));
         assert!(!same(&json!(12_000_000_001u64), &json!(12_000_000_006u64)));
         assert!(same(&json!(3), &json!(3.0)));
+        assert!(!same(&json!(9_007_199_254_740_993u64), &json!(9_007_199_254_740_992u64)));
         assert!(!same(&json!("1"), &json!(true)));
     }
 }

@@ -8,12 +8,8 @@
 
 use super::values;
 use jarvis_forge::grow::Plan;
-use jarvis_protocol::{Capability, CapabilityName, Parameter};
+use jarvis_protocol::{Capability, CapabilityName, Parameter, request_value};
 use serde_json::{Map, Value};
-
-pub(crate) struct Known {
-    pub capability: Capability,
-}
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Choice {
@@ -23,19 +19,19 @@ pub(crate) enum Choice {
 }
 
 /// A llama.cpp grammar for exactly the lines above, with the parameters of each known capability spelled out.
-pub(crate) fn grammar(request: &str, known: &[Known]) -> String {
+pub(crate) fn grammar(request: &str, known: &[Capability]) -> String {
     let mut uses = Vec::new();
     let mut rules = String::new();
     for (index, known) in known.iter().enumerate() {
-        let mut rule = format!("\"use {}\"", known.capability.name);
-        for Parameter { name, required, schema } in known.capability.takes() {
+        let mut rule = format!("\"use {}\"", known.name);
+        for Parameter { name, required, schema } in known.takes() {
             let line = format!("\"\\n{name} = \" {}", value_rule(schema));
             if required { rule.push_str(&format!(" {line}")) } else { rule.push_str(&format!(" ({line})?")) }
         }
         rules.push_str(&format!("use{index} ::= {rule}\n"));
         uses.push(format!("use{index}"));
     }
-    let least = if values::holds_value(request) { "input+" } else { "input*" };
+    let least = if request_value(request).is_some() { "input+" } else { "input*" };
     let mut kinds = vec!["\"chat\"".to_owned(), "build".to_owned()];
     kinds.extend(uses);
     format!(
@@ -70,7 +66,7 @@ fn value_rule(schema: &Value) -> String {
 }
 
 /// Reads the lines. What does not fit the form, or leaves out the request's values, is an error for another try.
-pub(crate) fn read(text: &str, request: &str, known: &[Known]) -> Result<Choice, String> {
+pub(crate) fn read(text: &str, request: &str, known: &[Capability]) -> Result<Choice, String> {
     let text = text.trim();
     let (head, rest) = text.split_once('\n').unwrap_or((text, ""));
     let head = head.trim();
@@ -81,10 +77,10 @@ pub(crate) fn read(text: &str, request: &str, known: &[Known]) -> Result<Choice,
     if let Some(name) = head.strip_prefix("use ") {
         let known = known
             .iter()
-            .find(|k| k.capability.name.as_str() == name.trim())
+            .find(|k| k.name.as_str() == name.trim())
             .ok_or_else(|| format!("`{name}` was not on offer"))?;
-        let args = Value::Object(values::fit(inputs, &known.capability.parameters));
-        jarvis_dispatch::check_arguments(&known.capability.parameters, &args)?;
+        let args = Value::Object(values::fit(inputs, &known.parameters));
+        jarvis_dispatch::check_arguments(&known.parameters, &args)?;
         return Ok(Choice::Use { name: name.trim().to_owned(), args });
     }
     let build = head.strip_prefix("build ").ok_or_else(|| format!("`{head}` is neither chat, use nor build"))?;
@@ -94,11 +90,11 @@ pub(crate) fn read(text: &str, request: &str, known: &[Known]) -> Result<Choice,
     if about.is_empty() {
         return Err("it does not say what the capability does".to_owned());
     }
-    if inputs.is_empty() && values::holds_value(request) {
+    if inputs.is_empty() && request_value(request).is_some() {
         return Err("the request holds values, but none became an input".to_owned());
     }
     let inputs = values::without_invented(inputs, request);
-    Ok(Choice::Build(Plan { name, about: about.to_owned(), inputs }))
+    Ok(Choice::Build(Plan { name, about: about.to_owned(), inputs, instead_of: None }))
 }
 
 /// The first number of the request that no input of a build holds.
@@ -139,10 +135,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn known() -> Vec<Known> {
+    fn known() -> Vec<Capability> {
         let mut capability = Capability::new(CapabilityName::new("to_binary").unwrap(), "Convert to binary");
         capability.parameters = json!({"type": "object", "properties": {"n": {"type": "number"}, "pad": {"type": "number"}}, "required": ["n"]});
-        vec![Known { capability }]
+        vec![capability]
     }
 
     #[test]

@@ -7,18 +7,19 @@ mod values;
 
 use crate::{
     answer::plain,
+    bootstrap::notice_uncounted,
     history,
     turn::{Front, Turn},
 };
-use decide::{Choice, Known};
+use decide::Choice;
 use jarvis_dispatch::CallError;
 use jarvis_forge::{
     Forge, ForgeError,
     grow::{Grower, Grown, Plan},
 };
-use jarvis_model::{Constraint, Delta, ModelError, estimate_message, estimate_tokens};
+use jarvis_model::{Completion, Constraint, Delta, Finish, ModelError, estimate_message, estimate_tokens};
 use jarvis_protocol::{
-    CapabilityName, ErrorBody, ErrorKind, Event, Message, Role, Status, StopReason, ToolCall, Usage,
+    Capability, CapabilityName, ErrorBody, ErrorKind, Event, Message, Role, Status, StopReason, ToolCall,
 };
 use jarvis_registry::FITS;
 use serde_json::{Value, json};
@@ -28,11 +29,15 @@ use std::time::Instant;
 const OFFERED: usize = 3;
 const CHAT_TOKENS: u32 = 800;
 
+/// The words, and why they end there.
+type Answer = (String, StopReason);
 type Ended = Result<(String, StopReason), ErrorBody>;
 
 /// What ended a step early.
 enum Stop {
     Cancelled,
+    /// A bound of the turn was reached.
+    Bound(StopReason),
     Failed(ErrorBody),
 }
 
@@ -55,9 +60,16 @@ pub(crate) async fn run<'a>(
     let cancel = front.cancel;
     let mut flow = Flow { front, forge, turn };
     match flow.answer(&request, conversation).await {
-        Ok(answer) => {
+        Ok((answer, reason)) => {
             conversation.push(Message::assistant(&answer));
-            Ok((answer, StopReason::EndTurn))
+            Ok((answer, reason))
+        }
+        Err(Stop::Bound(reason)) => {
+            let message = format!("stopped: a limit of this turn was reached ({reason:?})");
+            (flow.front.emit)(Event::Notice { message });
+            // Nothing was answered, so nothing of the turn is kept.
+            conversation.pop();
+            Ok((String::new(), reason))
         }
         Err(Stop::Cancelled) => Ok((String::new(), StopReason::Cancelled)),
         Err(Stop::Failed(_)) if cancel.is_cancelled() => Ok((String::new(), StopReason::Cancelled)),
@@ -72,7 +84,7 @@ struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    async fn answer(&mut self, request: &str, conversation: &[Message]) -> Result<String, Stop> {
+    async fn answer(&mut self, request: &str, conversation: &[Message]) -> Result<Answer, Stop> {
         let earlier = earlier(conversation);
         let known = self.known(request, earlier)?;
         let choice = match self.decide(request, earlier, &known).await? {
@@ -83,23 +95,13 @@ impl Flow<'_> {
             Choice::Chat => self.chat(request, conversation).await,
             Choice::Use { name, args } => match self.execute(&name, args).await? {
                 Ok(value) => Ok(self.say(&value)),
-                // What fits has failed: that is a gap too, closed without the failing one on offer.
-                Err(problem) => {
-                    (self.front.emit)(Event::Notice {
-                        message: format!("`{name}` failed: {problem}; building another"),
-                    });
-                    match self.decide(request, earlier, &[]).await? {
-                        Choice::Build(plan) => self.build(request, plan).await,
-                        Choice::Chat | Choice::Use { .. } => Err(Stop::Failed(failed_body(&name, &problem))),
-                    }
-                }
+                Err(problem) => self.instead_of_failed(&name, &problem, request, earlier).await,
             },
             Choice::Build(plan) => match self.build(request, plan).await {
                 Err(Stop::Failed(error)) if error.kind == ErrorKind::Forge && !values::holds_digit(request) => {
                     // Often it was no task for a tool at all, such as a translation.
-                    (self.front.emit)(Event::Notice {
-                        message: format!("no tool for this passed ({}); answered in words", error.message),
-                    });
+                    let message = format!("no capability for this passed ({}); answered in words", error.message);
+                    (self.front.emit)(Event::Notice { message });
                     self.chat(request, conversation).await
                 }
                 other => other,
@@ -107,7 +109,32 @@ impl Flow<'_> {
         }
     }
 
-    fn known(&mut self, request: &str, earlier: Option<(&str, &str)>) -> Result<Vec<Known>, Stop> {
+    /// What fits has failed: that is a gap too. A plan with the same arguments makes a new version of it, which must
+    /// go on passing what was recorded; any other makes another capability.
+    async fn instead_of_failed(
+        &mut self,
+        failed: &str,
+        problem: &str,
+        request: &str,
+        earlier: Option<(&str, &str)>,
+    ) -> Result<Answer, Stop> {
+        (self.front.emit)(Event::Notice { message: format!("`{failed}` failed: {problem}; building another") });
+        let Choice::Build(mut plan) = self.decide(request, earlier, &[]).await? else {
+            return Err(Stop::Failed(failed_body(failed, problem)));
+        };
+        let name = CapabilityName::new(failed).map_err(|e| forge_failure(&e))?;
+        let registry = self.forge.dispatch().registry();
+        let old = registry.get(&name).map_err(|e| Stop::Failed(e.body()))?;
+        if old.is_some_and(|old| jarvis_dispatch::check_arguments(&old.parameters, &plan.args()).is_ok()) {
+            plan.name = name.clone();
+        } else {
+            self.free_name(&mut plan)?;
+        }
+        plan.instead_of = Some(name);
+        self.build(request, plan).await
+    }
+
+    fn known(&mut self, request: &str, earlier: Option<(&str, &str)>) -> Result<Vec<Capability>, Stop> {
         let registry = self.forge.dispatch().registry();
         let search = |query: &str| registry.search(query, OFFERED * 2).map_err(|e| Stop::Failed(e.body()));
         let mut hits = search(request)?;
@@ -117,13 +144,18 @@ impl Flow<'_> {
         }
         Ok(hits
             .into_iter()
-            .filter(|h| h.score >= FITS && h.suppressed_by.is_none() && h.capability.status == Status::Active)
+            .filter(|h| h.score >= FITS && h.suppressed_by.is_none())
             .take(OFFERED)
-            .map(|h| Known { capability: h.capability })
+            .map(|h| h.capability)
             .collect())
     }
 
-    async fn decide(&mut self, request: &str, earlier: Option<(&str, &str)>, known: &[Known]) -> Result<Choice, Stop> {
+    async fn decide(
+        &mut self,
+        request: &str,
+        earlier: Option<(&str, &str)>,
+        known: &[Capability],
+    ) -> Result<Choice, Stop> {
         let mut messages = prompt::decision(&prompt::in_context(request, earlier), known);
         let needed = messages.iter().map(estimate_message).sum::<u64>();
         let most = self.front.model.traits().context_tokens as u64;
@@ -142,7 +174,7 @@ impl Flow<'_> {
             if self.front.model.traits().grammar {
                 ask.constraint = Some(Constraint::Gbnf(decide::grammar(request, known)));
             }
-            let reply = self.send(&ask, false).await?;
+            let reply = self.send(&ask, false).await?.text;
             let wrong = match decide::read(&reply, request, known) {
                 Ok(choice) => match (incomplete.take(), decide::left_out(&choice, request)) {
                     // Asked again, a small model may also wander off: then its first word stands.
@@ -179,45 +211,72 @@ impl Flow<'_> {
         request: &str,
         earlier: Option<(&str, &str)>,
     ) -> Result<Choice, Stop> {
-        let registry = self.forge.dispatch().registry().clone();
+        let registry = self.forge.dispatch().registry();
+        let draft = plan.capability(request, self.front.model.id());
         let named = registry.get(&plan.name).map_err(|e| Stop::Failed(e.body()))?;
-        let found = match named.filter(|c| c.status == Status::Active) {
+        let alike = |found: &Capability| {
+            found.status == Status::Active && jarvis_registry::similarity(found, &draft) >= jarvis_registry::SIMILAR
+        };
+        let found = match named.filter(alike) {
             Some(same_name) => Some(same_name),
+            // Under its own name it was just found to be something else.
             None => self
                 .forge
-                .duplicate_of(&plan.capability(request, self.front.model.id()))
-                .map_err(|e| Stop::Failed(e.body()))?,
+                .duplicate_of(&draft)
+                .map_err(|e| Stop::Failed(e.body()))?
+                .filter(|found| found.name != plan.name),
         };
         if let Some(found) = found {
-            if jarvis_dispatch::check_arguments(&found.parameters, &plan.args()).is_ok() {
-                return Ok(Choice::Use { name: found.name.to_string(), args: plan.args() });
-            }
-            // The same thing with other argument names: asked again with it alone on offer.
-            let again = self.decide(request, earlier, &[Known { capability: found }]).await?;
-            if let Choice::Use { .. } = again {
-                return Ok(again);
+            let name = found.name.clone();
+            let fits = jarvis_dispatch::check_arguments(&found.parameters, &plan.args()).is_ok();
+            let choice = if fits {
+                Choice::Use { name: name.to_string(), args: plan.args() }
+            } else {
+                // The same thing with other argument names: asked again with it alone on offer.
+                self.decide(request, earlier, &[found]).await?
+            };
+            if let Choice::Use { .. } = choice {
+                self.forge.reused(self.front.emit, &name).map_err(|e| Stop::Failed(e.body()))?;
+                return Ok(choice);
             }
         }
-        let mut number = 2;
-        let stem = plan.name.as_str().to_owned();
-        while registry.get(&plan.name).map_err(|e| Stop::Failed(e.body()))?.is_some() {
-            plan.name = CapabilityName::new(format!("{stem}_{number}"))
-                .map_err(|e| Stop::Failed(ErrorBody::new(ErrorKind::Forge, e.to_string())))?;
-            number += 1;
-        }
+        self.free_name(&mut plan)?;
         Ok(Choice::Build(plan))
     }
 
-    async fn chat(&mut self, request: &str, conversation: &[Message]) -> Result<String, Stop> {
+    /// Another name where this one is taken.
+    fn free_name(&self, plan: &mut Plan) -> Result<(), Stop> {
+        let registry = self.forge.dispatch().registry();
+        let stem = plan.name.as_str().to_owned();
+        let mut number = 2;
+        while registry.get(&plan.name).map_err(|e| Stop::Failed(e.body()))?.is_some() {
+            plan.name = CapabilityName::new(format!("{stem}_{number}")).map_err(|e| forge_failure(&e))?;
+            number += 1;
+        }
+        Ok(())
+    }
+
+    async fn chat(&mut self, request: &str, conversation: &[Message]) -> Result<Answer, Stop> {
         let budget = history::budget(self.front.model, CHAT_TOKENS + 200);
-        let mut messages = vec![Message::system(prompt::chat(request, self.front.now))];
+        let mut messages = vec![Message::system(prompt::chat(request))];
         messages.extend(history::window(conversation, budget));
         let mut ask = self.front.model.request(messages);
         ask.max_tokens = CHAT_TOKENS;
-        Ok(self.send(&ask, true).await?.trim().to_owned())
+        ask.stable_prefix = 1;
+        ask.note = Some(prompt::now(request, self.front.now));
+        let reply = self.send(&ask, true).await?;
+        let reason = match reply.finish {
+            Finish::Stop | Finish::ToolCalls => StopReason::EndTurn,
+            Finish::Length => StopReason::ReplyCut,
+            Finish::ContentFilter => StopReason::Refused,
+        };
+        Ok((reply.text.trim().to_owned(), reason))
     }
 
-    async fn send(&mut self, ask: &jarvis_model::Request, show: bool) -> Result<String, Stop> {
+    async fn send(&mut self, ask: &jarvis_model::Request, show: bool) -> Result<Completion, Stop> {
+        if let Some(bound) = self.turn.exceeded() {
+            return Err(Stop::Bound(bound));
+        }
         let emit = &mut *self.front.emit;
         let mut on_delta = |delta| match delta {
             Delta::Text(text) if show => emit(Event::TextDelta { text }),
@@ -227,7 +286,7 @@ impl Flow<'_> {
         let reply = ask.send(&mut on_delta, self.front.cancel).await?;
         self.turn.count(reply.usage);
         self.turn.rounds += 1;
-        Ok(reply.text)
+        Ok(reply)
     }
 
     /// One execution of a registered capability, with its events.
@@ -236,7 +295,7 @@ impl Flow<'_> {
         let call = ToolCall { id: id.clone(), name: name.to_owned(), args: args.clone() };
         (self.front.emit)(Event::ToolStarted { call });
         let started = Instant::now();
-        let ran = self.forge.dispatch().run(name, args, self.front.emit, self.front.approver, self.front.cancel).await;
+        let ran = self.forge.dispatch().run(name, args, self.front.cancel).await;
         let duration_ms = started.elapsed().as_secs_f64() * 1e3;
         let (ok, content) = match &ran {
             Ok(ran) => (true, json!({"result": ran.value})),
@@ -245,17 +304,23 @@ impl Flow<'_> {
         (self.front.emit)(Event::ToolCompleted { call_id: id, name: name.to_owned(), ok, content, duration_ms });
         match ran {
             Ok(ran) => {
+                notice_uncounted(&ran, self.front.emit);
                 self.turn.mark_used(name);
                 Ok(Ok(ran.value))
             }
-            Err(CallError::RespondToModel(problem)) => Ok(Err(problem)),
+            Err(error @ CallError::RespondToModel(_)) => Ok(Err(error.to_string())),
             Err(CallError::Fatal(body)) => Err(Stop::Failed(body)),
         }
     }
 
-    async fn build(&mut self, request: &str, plan: Plan) -> Result<String, Stop> {
-        let mut usages: Vec<Usage> = Vec::new();
-        let mut count = |usage| usages.push(usage);
+    async fn build(&mut self, request: &str, plan: Plan) -> Result<Answer, Stop> {
+        let turn = &mut *self.turn;
+        let may_go_on = turn.exceeded().is_none();
+        let mut count = |usage| {
+            turn.count(usage);
+            turn.rounds += 1;
+            turn.exceeded().is_none()
+        };
         let mut grower = Grower {
             forge: self.forge,
             model: self.front.model,
@@ -263,26 +328,21 @@ impl Flow<'_> {
             emit: self.front.emit,
             approver: self.front.approver,
             cancel: self.front.cancel,
+            may_go_on,
         };
-        let grown = grower.grow(request, &plan).await;
-        for usage in usages {
-            self.turn.count(usage);
-            self.turn.rounds += 1;
-        }
-        let name = match grown {
+        let name = match grower.grow(request, &plan).await {
             Ok(Grown::Kept(accepted)) => {
                 self.turn.mark_built(accepted.name.as_str());
                 accepted.name
             }
             Ok(Grown::OnlyRan { result, reason }) => {
-                (self.front.emit)(Event::Notice {
-                    message: format!("the tool was not kept: {reason}; --approve auto keeps it"),
-                });
+                let message = format!("the capability was not kept: {reason}; --approve auto keeps it");
+                (self.front.emit)(Event::Notice { message });
                 return Ok(self.say(&result));
             }
-            // The spec came out as something that exists: then that is what is used.
-            Err(ForgeError::Duplicate { name, .. }) => name,
-            Err(ForgeError::Fatal(body)) => return Err(Stop::Failed(body)),
+            Err(ForgeError::OutOfBounds) => {
+                return Err(Stop::Bound(self.turn.exceeded().unwrap_or(StopReason::MaxRounds)));
+            }
             Err(error) => return Err(Stop::Failed(error.body())),
         };
         match self.execute(name.as_str(), plan.args()).await? {
@@ -291,10 +351,10 @@ impl Flow<'_> {
         }
     }
 
-    fn say(&mut self, value: &Value) -> String {
+    fn say(&mut self, value: &Value) -> Answer {
         let text = plain(value);
         (self.front.emit)(Event::TextDelta { text: text.clone() });
-        text
+        (text, StopReason::EndTurn)
     }
 }
 
@@ -306,6 +366,10 @@ fn earlier(conversation: &[Message]) -> Option<(&str, &str)> {
         }
         _ => None,
     }
+}
+
+fn forge_failure(error: &dyn std::fmt::Display) -> Stop {
+    Stop::Failed(ErrorBody::new(ErrorKind::Forge, error.to_string()))
 }
 
 fn failed_body(name: &str, problem: &str) -> ErrorBody {

@@ -1,9 +1,8 @@
 //! The words with which a small model is led to a decision. The leading messages never change, so their state is
 //! computed once and kept.
 
-use super::decide::Known;
 use jarvis_forge::grow::typescript_type;
-use jarvis_protocol::Message;
+use jarvis_protocol::{Capability, Message};
 
 /// Leading messages that are the same for every request.
 pub(crate) const STABLE: usize = 1 + 2 * SHOTS.len();
@@ -84,9 +83,16 @@ const CHAT_ZH: &str = "你是 jarvis，一个在这台电脑上运行、会自�
 你会写一个小工具，在沙箱里验证，然后保留下来。用中文回答，简短、诚实。你不能访问互联网。";
 
 /// A small model answers in the language of its instructions, so they follow the person's.
-pub(crate) fn chat(request: &str, now: &str) -> String {
-    let han = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
-    if request.chars().any(han) { format!("{CHAT_ZH}现在是 {now}。") } else { format!("{CHAT} It is now {now}.") }
+pub(crate) fn chat(request: &str) -> &'static str {
+    if is_chinese(request) { CHAT_ZH } else { CHAT }
+}
+
+pub(crate) fn now(request: &str, now: &str) -> String {
+    if is_chinese(request) { format!("现在是 {now}。") } else { format!("It is now {now}.") }
+}
+
+fn is_chinese(text: &str) -> bool {
+    text.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c))
 }
 
 fn task(tools: &str, request: &str) -> String {
@@ -108,7 +114,7 @@ pub(crate) fn in_context(request: &str, earlier: Option<(&str, &str)>) -> String
     format!("{EARLIER}{} → {}\nRequest: {request}", line(question), line(answer))
 }
 
-pub(crate) fn decision(request: &str, known: &[Known]) -> Vec<Message> {
+pub(crate) fn decision(request: &str, known: &[Capability]) -> Vec<Message> {
     let mut messages = vec![Message::system(SYSTEM)];
     for (tools, request, decision) in SHOTS {
         messages.push(Message::user(shot(tools, request)));
@@ -117,7 +123,7 @@ pub(crate) fn decision(request: &str, known: &[Known]) -> Vec<Message> {
     let tools = if known.is_empty() {
         "none".to_owned()
     } else {
-        known.iter().map(|k| format!("\n- {}: {}", signature(k), k.capability.capability)).collect::<String>()
+        known.iter().map(|k| format!("\n- {}: {}", signature(k), k.capability)).collect::<String>()
     };
     messages.push(Message::user(task(&tools, request)));
     messages
@@ -132,9 +138,8 @@ fn shot(tools: &str, request: &str) -> String {
     if tools == "none" { task(tools, request) } else { task(&format!("\n{tools}"), request) }
 }
 
-fn signature(known: &Known) -> String {
-    let capability = &known.capability;
+fn signature(known: &Capability) -> String {
     let typed: Vec<String> =
-        capability.takes().iter().map(|p| format!("{}: {}", p.name, typescript_type(p.schema))).collect();
-    format!("{}({})", capability.name, typed.join(", "))
+        known.takes().iter().map(|p| format!("{}: {}", p.name, typescript_type(p.schema))).collect();
+    format!("{}({})", known.name, typed.join(", "))
 }

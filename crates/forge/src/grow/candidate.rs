@@ -1,8 +1,8 @@
 //! One written function and what running it showed.
 
 use super::Plan;
-use crate::{Draft, Forge, check::check, literal::stated_answer, verify::failure};
-use jarvis_dispatch::CallError;
+use crate::{Forge, check::check, literal::stated_answer, verify::sources};
+use jarvis_dispatch::{Approved, CallError};
 use jarvis_protocol::ExitClass;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +20,13 @@ pub(crate) struct Candidate {
     pub doubts: usize,
 }
 
+impl Candidate {
+    /// The result on the request's own arguments; null where there is a problem.
+    pub fn value(&self) -> &Value {
+        self.results.first().and_then(Option::as_ref).unwrap_or(&Value::Null)
+    }
+}
+
 pub(crate) async fn try_candidate(
     forge: &Forge,
     plan: &Plan,
@@ -27,21 +34,19 @@ pub(crate) async fn try_candidate(
     code: String,
     cancel: &CancellationToken,
 ) -> Result<Candidate, CallError> {
-    let draft = Draft {
-        capability: plan.capability(request, ""),
-        code: code.clone(),
-        request: Some(request.to_owned()),
-        change: String::new(),
-    };
+    let draft = plan.draft(request, "", code.clone());
     let mut candidate = Candidate { code, problem: None, results: Vec::new(), votes: 1, doubts: 0 };
-    let checked = match check(&draft) {
+    let checked = match check(forge.dispatch(), &draft).await? {
         Ok(checked) => checked,
         Err(problems) => {
             candidate.problem = Some(problems.join("; "));
             return Ok(candidate);
         }
     };
-    let execution = forge.dispatch().run_candidate(&draft.capability, &draft.code, plan.args(), cancel).await?;
+    let (dispatch, nothing) = (forge.dispatch(), Approved::nothing());
+    let (now, _) = sources(dispatch);
+    let run = |args| dispatch.run_candidate(&draft.capability, &draft.code, args, Some(now), &nothing, cancel);
+    let execution = run(plan.args()).await?;
     match (&execution.result, execution.exit) {
         (Some(Value::Null), _) | (None, ExitClass::Ok) => {
             candidate.problem = Some("it returned null: return the value asked for".to_owned());
@@ -52,12 +57,12 @@ pub(crate) async fn try_candidate(
             candidate.results.push(Some(value.clone()));
         }
         _ => {
-            candidate.problem = Some(failure(&execution));
+            candidate.problem = Some(execution.failure());
             return Ok(candidate);
         }
     }
     for args in plan.held_out() {
-        let execution = forge.dispatch().run_candidate(&draft.capability, &draft.code, args, cancel).await?;
+        let execution = run(args).await?;
         candidate.results.push(execution.result.filter(|_| execution.exit == ExitClass::Ok));
     }
     let first = candidate.results[0].clone();

@@ -9,7 +9,7 @@ mod prompt;
 
 pub use plan::{Plan, typescript_type};
 
-use crate::{Accepted, Draft, Forge, ForgeError, fatal_body};
+use crate::{Accepted, Forge, ForgeError, call_error};
 use candidate::{Candidate, best, try_candidate};
 use jarvis_dispatch::Approver;
 use jarvis_model::{Completion, Delta, ModelHandle};
@@ -36,16 +36,31 @@ pub enum Grown {
 pub struct Grower<'a> {
     pub forge: &'a Forge,
     pub model: &'a ModelHandle,
-    /// Counts the tokens of each model call.
-    pub count: &'a mut (dyn FnMut(Usage) + Send),
+    /// Counts the tokens of each model call; false where the turn may have no further one.
+    pub count: &'a mut (dyn FnMut(Usage) -> bool + Send),
     pub emit: &'a mut (dyn FnMut(Event) + Send),
     pub approver: &'a mut dyn Approver,
     pub cancel: &'a CancellationToken,
+    /// What `count` said last; true at first.
+    pub may_go_on: bool,
 }
 
 impl Grower<'_> {
-    /// Writes, tries, repairs and registers a capability for `request`.
+    /// Writes, tries, repairs and registers a capability for `request`. However it ends, the audit has its end.
     pub async fn grow(&mut self, request: &str, plan: &Plan) -> Result<Grown, ForgeError> {
+        let grown = self.lead(request, plan).await;
+        match &grown {
+            Ok(Grown::Kept(_)) => {}
+            Ok(Grown::OnlyRan { reason, .. }) => {
+                let refused = ForgeError::NotApproved { reason: reason.clone(), hint: None };
+                self.forge.reject(self.emit, &plan.name, &refused)?;
+            }
+            Err(error) => self.forge.reject(self.emit, &plan.name, error)?,
+        }
+        grown
+    }
+
+    async fn lead(&mut self, request: &str, plan: &Plan) -> Result<Grown, ForgeError> {
         let name = plan.name.clone();
         self.forge.step(self.emit, ForgeStep::Gap, &name, "nothing registered fits".into(), json!({}))?;
         self.forge.step(
@@ -53,33 +68,29 @@ impl Grower<'_> {
             ForgeStep::Spec,
             &name,
             format!("{} — {}", plan.signature(), plan.about),
-            json!({"about": plan.about, "parameters": plan.parameters()}),
+            json!({"parameters": plan.parameters()}),
         )?;
         let mut conversation = prompt::first(request, plan);
         let mut opening = prompt::opening(plan);
         let mut last_problem = String::new();
         for attempt in 0..=REPAIRS {
             if attempt > 0 {
-                let record = json!({"problem": last_problem});
+                let record = json!({"attempt": attempt});
                 self.forge.step(self.emit, ForgeStep::Repair, &name, last_problem.clone(), record)?;
             }
             let candidates = self.candidates(&conversation, &opening, request, plan, attempt).await?;
             let (code, problem) = match best(&candidates) {
                 None => failed(&candidates),
                 Some(chosen) => {
-                    let mut draft = draft_of(chosen, request, plan, self.model.id());
+                    let mut draft = plan.draft(request, self.model.id(), chosen.code.clone());
+                    draft.capability.examples.extend(held_out_example(plan, chosen));
                     match self.forge.pass(&mut draft, self.emit, self.approver, self.cancel).await {
                         Ok(accepted) => return Ok(Grown::Kept(accepted)),
-                        Err(error @ ForgeError::NotApproved { .. }) => {
-                            self.forge.reject(self.emit, &name, &error)?;
-                            let result = chosen.results.first().cloned().flatten().unwrap_or_default();
-                            return Ok(Grown::OnlyRan { result, reason: error.to_string() });
+                        Err(ForgeError::NotApproved { reason, .. }) => {
+                            return Ok(Grown::OnlyRan { result: chosen.value().clone(), reason });
                         }
                         Err(ForgeError::Problems { problems, .. }) => (chosen.code.clone(), problems.join("; ")),
-                        Err(error) => {
-                            self.forge.reject(self.emit, &name, &error)?;
-                            return Err(error);
-                        }
+                        Err(error) => return Err(error),
                     }
                 }
             };
@@ -93,9 +104,7 @@ impl Grower<'_> {
             last_problem = problem;
         }
         let problem = format!("no version of the code passed after {REPAIRS} repairs; last: {last_problem}");
-        let error = ForgeError::Problems { step: ForgeStep::Verified, problems: vec![problem] };
-        self.forge.reject(self.emit, &name, &error)?;
-        Err(error)
+        Err(ForgeError::Problems { step: ForgeStep::Verified, problems: vec![problem] })
     }
 
     /// A first batch; a second one only where the first does not agree.
@@ -127,9 +136,8 @@ impl Grower<'_> {
                     tried.iter_mut().filter(|c| c.code == code).for_each(|c| c.votes += 1);
                     continue;
                 }
-                let candidate = try_candidate(self.forge, plan, request, code, self.cancel)
-                    .await
-                    .map_err(|e| ForgeError::Fatal(fatal_body(e)))?;
+                let candidate =
+                    try_candidate(self.forge, plan, request, code, self.cancel).await.map_err(call_error)?;
                 tried.push(candidate);
             }
             if candidate::agree(&tried) || tried.iter().all(|c| c.problem.is_some()) {
@@ -146,6 +154,9 @@ impl Grower<'_> {
         samples: u8,
         seed: u32,
     ) -> Result<Completion, ForgeError> {
+        if !self.may_go_on {
+            return Err(ForgeError::OutOfBounds);
+        }
         let mut request = self.model.request(conversation.to_vec());
         request.stable_prefix = prompt::STABLE;
         request.assistant_prefix = Some(opening.to_owned());
@@ -160,16 +171,9 @@ impl Grower<'_> {
             }
         };
         let reply = request.send(&mut on_delta, self.cancel).await.map_err(|e| ForgeError::Fatal(e.body()))?;
-        (self.count)(reply.usage);
+        self.may_go_on = (self.count)(reply.usage);
         Ok(reply)
     }
-}
-
-fn draft_of(chosen: &Candidate, request: &str, plan: &Plan, model: &str) -> Draft {
-    let mut capability = plan.capability(request, model);
-    capability.examples.extend(held_out_example(plan, chosen));
-    let (code, change) = (chosen.code.clone(), "written for a request".to_owned());
-    Draft { capability, code, request: Some(request.to_owned()), change }
 }
 
 /// A call that the coder had not seen and that ran: it must go on running in every later version.

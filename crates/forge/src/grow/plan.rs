@@ -1,7 +1,7 @@
 //! What a led model decided to build: a name, a sentence, and the request's values as named inputs. The schema comes
 //! from the values, so a definition without parameters for a request that holds values cannot arise unseen.
 
-use crate::probe::variations;
+use crate::{Draft, probe::variations};
 use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Example, Origin};
 use serde_json::{Map, Value, json};
 
@@ -10,6 +10,8 @@ pub struct Plan {
     pub name: CapabilityName,
     pub about: String,
     pub inputs: Map<String, Value>,
+    /// A registered capability that failed at this request.
+    pub instead_of: Option<CapabilityName>,
 }
 
 impl Plan {
@@ -44,6 +46,17 @@ impl Plan {
         capability.model = Some(model.to_owned());
         capability.examples = vec![example(self.args(), Origin::Request, false)];
         capability
+    }
+
+    pub(crate) fn draft(&self, request: &str, model: &str, code: String) -> Draft {
+        Draft {
+            capability: self.capability(request, model),
+            code,
+            request: Some(request.to_owned()),
+            change: "written for a request".to_owned(),
+            instead_of: self.instead_of.clone(),
+            restored: false,
+        }
     }
 
     /// Calls that nobody wrote the code for.
