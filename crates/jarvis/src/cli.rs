@@ -1,14 +1,17 @@
 //! Arguments: raw first, then one command. A first word that is no command begins a question.
 
 use crate::commands::{self, Command};
-use crate::error::{self, Outcome};
+use crate::error::{self, Failure, Outcome};
 use crate::term;
-use clap::{ArgAction, Args, CommandFactory, Parser, ValueEnum};
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::{Arg, ArgAction, Args, CommandFactory, Parser, ValueEnum};
 use jarvis_agent::Mode;
 use jarvis_policy::Approval;
+use jarvis_protocol::{ErrorBody, ErrorKind};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,12 +22,14 @@ Examples:
   jarvis --model ollama/qwen2.5:7b \"…\"    another model
   jarvis cap list                         what it has learned";
 
-/// An agent that grows its own tools: it looks for a capability, writes and proves one where none fits, and keeps it.
+/// An agent that grows its own capabilities: it looks for a capability, writes and proves one where none fits, and keeps it.
 #[derive(Debug, Parser)]
 #[command(name = "jarvis", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Cli {
     #[command(flatten)]
     pub common: Common,
+    #[command(flatten)]
+    pub turn: Turn,
     #[command(subcommand)]
     pub command: Option<Command>,
     /// The question; all words are joined. `-` reads it from stdin.
@@ -41,10 +46,13 @@ pub struct Cli {
 struct Question {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    turn: Turn,
     #[arg(value_name = "QUESTION")]
     question: Vec<String>,
 }
 
+/// Taken by every command.
 #[derive(Debug, Clone, Args)]
 pub struct Common {
     /// Output for scripts: JSON on stdout.
@@ -56,31 +64,80 @@ pub struct Common {
     /// The model that answers: local, local/NAME, local//path/to.gguf, openai/…, anthropic/…, ollama/…, or one of your own.
     #[arg(long, global = true, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
-    /// How the model is led: auto, native (it drives tools) or staged (jarvis leads step by step).
-    #[arg(long, global = true, value_name = "MODE")]
-    pub mode: Option<ModeArg>,
-    /// What to do where a yes is due: for grants (network, files, secrets) nobody has approved yet, and for more than 5
-    /// new tools within 10 minutes or more than 100 in all. Without a yes the tool is not kept; the answer is still given.
-    #[arg(long, global = true, value_name = "WHAT")]
-    pub approve: Option<ApproveArg>,
-    /// Allow this host for this run; may be given more than once.
-    #[arg(long, global = true, value_name = "HOST", action = ArgAction::Append)]
-    pub allow_net: Vec<String>,
-    /// The folder that relative paths of grants are meant in; the current one by default.
-    #[arg(long, global = true, value_name = "DIR")]
-    pub workspace: Option<PathBuf>,
+}
+
+/// `--model` where no model answers: taken, so that a shell alias may hold it, and not listed.
+pub fn unused_model() -> Arg {
+    Arg::new("model").long("model").global(true).hide(true).value_name("PROVIDER/MODEL")
+}
+
+/// The same for `--json` where the output is no JSON.
+pub fn unused_json() -> Arg {
+    Arg::new("json").long("json").global(true).hide(true).action(ArgAction::SetTrue)
+}
+
+/// How a turn is answered, bounded and recorded.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Turn {
+    #[command(flatten)]
+    pub lead: Lead,
+    #[command(flatten)]
+    pub reach: Reach,
     /// Stop a turn after this many replies with tool calls.
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_turns: Option<u32>,
     /// Stop a turn that has cost this many US dollars.
-    #[arg(long, global = true, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     pub max_cost: Option<f64>,
+    #[command(flatten)]
+    pub tape: Tape,
+}
+
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct Lead {
+    /// How the model is led: auto, native (it drives tools) or staged (jarvis leads step by step).
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<ModeArg>,
+}
+
+/// What a new version may reach, and who is asked.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Reach {
+    /// What to do where a yes is due: for grants (network, files, secrets) of a new version, and for more than 5 new capabilities
+    /// within 10 minutes or more than 100 in all. Without a yes it is not kept; the answer to a question is still given.
+    #[arg(long, value_name = "WHAT")]
+    pub approve: Option<ApproveArg>,
+    /// Approve this host without asking, for what is registered in this run; the grant stays with that version, in later
+    /// runs too. May be given more than once.
+    #[arg(long, value_name = "HOST", action = ArgAction::Append)]
+    pub allow_net: Vec<String>,
+    #[command(flatten)]
+    pub place: Place,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct Place {
+    /// The folder that relative paths of grants are meant in; the current one by default.
+    #[arg(long, value_name = "DIR", value_parser = PathBufValueParser::new().try_map(folder))]
+    pub workspace: Option<PathBuf>,
+}
+
+/// Model calls on file. Absolute: the workspace becomes the current folder later, and what was typed is meant from here.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Tape {
     /// Record every model call into this file.
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "replay")]
+    #[arg(long, value_name = "FILE", conflicts_with = "replay", value_parser = PathBufValueParser::new().try_map(std::path::absolute::<PathBuf>))]
     pub record: Option<PathBuf>,
     /// Answer model calls from a recorded file.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(std::path::absolute::<PathBuf>))]
     pub replay: Option<PathBuf>,
+}
+
+/// Between what is wrong with an argument and what to do about it.
+const HINT: &str = "\n hint: ";
+
+fn folder(path: PathBuf) -> Result<PathBuf, String> {
+    if path.is_dir() { Ok(path) } else { Err(format!("no such folder{HINT}name one that exists, or leave it out")) }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -132,17 +189,11 @@ pub fn main() -> ExitCode {
         term::note(format!("error: {message} ({place})\n this is a bug in jarvis; please report it with what you did"));
     }));
     let args: Vec<OsString> = std::env::args_os().collect();
-    let cli = match parse(args) {
+    let cli = match parse(args.clone()) {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version go to stdout and are no failure.
-            let code = u8::try_from(error.exit_code()).unwrap_or(2);
-            return match error.print() {
-                Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::from(3),
-                _ => ExitCode::from(code),
-            };
-        }
+        Err(error) => return refused(&error, &args),
     };
+    term::set_quiet(cli.common.quiet);
     let json = cli.common.json;
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(cli))) {
         Ok(outcome) => error::finish(outcome, json),
@@ -150,21 +201,34 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run(mut cli: Cli) -> Outcome {
-    let common = &mut cli.common;
-    if let Some(folder) = common.workspace.as_ref().filter(|folder| !folder.is_dir()) {
-        return Err(error::usage(
-            format!("--workspace {}: no such folder", folder.display()),
-            "name a folder that exists",
-        ));
-    }
-    // The workspace becomes the current folder later; what was typed is meant from here.
-    for file in [&mut common.record, &mut common.replay].into_iter().flatten() {
-        *file = std::path::absolute(&*file).map_err(|e| error::unreadable(file, &e))?;
-    }
+fn run(cli: Cli) -> Outcome {
     match cli.command {
         Some(command) => commands::run(command, &cli.common),
-        None => commands::ask::run(cli.question, cli.meant.as_deref(), &cli.common),
+        None => commands::ask::run(cli.question, cli.meant.as_deref(), &cli.common, cli.turn),
+    }
+}
+
+/// Arguments that are not right, or a wish for help or the version, which goes to stdout and is no failure.
+fn refused(error: &clap::Error, args: &[OsString]) -> ExitCode {
+    let printed = error.print();
+    let flags = args.iter().take_while(|arg| *arg != "--");
+    let told = if error.use_stderr() && flags.into_iter().any(|arg| arg == "--json") {
+        let rendered = error.render().to_string();
+        let first = rendered.split("\n\n").next().unwrap_or_default();
+        let told = first.strip_prefix("error: ").unwrap_or(first).trim();
+        let (message, hint) = told.split_once(HINT).unwrap_or((told, "--help lists what there is"));
+        let body = ErrorBody::new(ErrorKind::Usage, message).hint(hint);
+        let command = Cli::command();
+        let question = first_word(&command, args.get(1..).unwrap_or_default())
+            .is_none_or(|word| command.find_subcommand(word).is_none());
+        if question { commands::ask::failed_event(body, Duration::ZERO) } else { error::json(&body) }
+    } else {
+        Ok(())
+    };
+    match (printed, told) {
+        (Err(e), _) if e.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::from(3),
+        (_, Err(Failure::BrokenPipe)) => ExitCode::from(3),
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
 }
 
@@ -179,16 +243,51 @@ fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
         let asked = args.iter().take(1).chain(&rest[1..]).cloned().chain([OsString::from("--help")]);
         return Cli::try_parse_from(asked);
     }
-    if let Some(first) = first_word(&command, rest)
-        && command.find_subcommand(first).is_none()
-    {
-        // After `--` it is a question, whatever it looks like.
-        let meant = if first == "--" { None } else { Some(first.to_string_lossy().into_owned()) };
-        let Question { common, question } = Question::try_parse_from(args)?;
-        let meant = meant.filter(|_| question.len() <= 2).and_then(|word| meant_command(&command, &word));
-        return Ok(Cli { common, command: None, question, meant });
+    match first_word(&command, rest) {
+        None => Cli::try_parse_from(args),
+        Some(first) if command.find_subcommand(first).is_some() => {
+            Cli::try_parse_from(words_before_flags(&command, &args))
+        }
+        Some(first) => {
+            // After `--` it is a question, whatever it looks like.
+            let meant = if first == "--" { None } else { Some(first.to_string_lossy().into_owned()) };
+            let Question { common, turn, question } = Question::try_parse_from(args)?;
+            let meant = meant.filter(|_| question.len() <= 2).and_then(|word| meant_command(&command, &word));
+            Ok(Cli { common, turn, command: None, question, meant })
+        }
     }
-    Cli::try_parse_from(args)
+}
+
+/// Flags may stand before a command; they are the command's, which takes them or says that it does not.
+fn words_before_flags(command: &clap::Command, args: &[OsString]) -> Vec<OsString> {
+    let (mut words, mut flags) = (Vec::new(), Vec::new());
+    let mut here = command;
+    let mut args = args.iter();
+    words.extend(args.next().cloned());
+    while here.has_subcommands()
+        && let Some(arg) = args.next()
+    {
+        let text = arg.to_string_lossy();
+        if text.starts_with('-') && text != "-" && text != "--" {
+            flags.push(arg.clone());
+            if takes_value(command, &text) {
+                flags.extend(args.next().cloned());
+            }
+            continue;
+        }
+        words.push(arg.clone());
+        match here.find_subcommand(arg) {
+            Some(found) => here = found,
+            None => break,
+        }
+    }
+    words.into_iter().chain(flags).chain(args.cloned()).collect()
+}
+
+fn takes_value(command: &clap::Command, flag: &str) -> bool {
+    command.get_arguments().any(|arg| {
+        arg.get_action().takes_values() && flag.strip_prefix("--").is_some_and(|long| arg.get_long() == Some(long))
+    })
 }
 
 /// The command somebody meant who typed `word`: a command of `cap` without `cap`, or a command misspelt by a letter
@@ -232,11 +331,6 @@ fn distance(a: &str, b: &str) -> usize {
 
 /// The first argument that is neither a flag nor a flag's value; after `--` nothing is a command.
 fn first_word<'a>(command: &clap::Command, args: &'a [OsString]) -> Option<&'a OsStr> {
-    let takes_value = |flag: &str| {
-        command.get_arguments().any(|arg| {
-            arg.get_action().takes_values() && flag.strip_prefix("--").is_some_and(|long| arg.get_long() == Some(long))
-        })
-    };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let text = arg.to_string_lossy();
@@ -246,7 +340,7 @@ fn first_word<'a>(command: &clap::Command, args: &'a [OsString]) -> Option<&'a O
         if text == "-" || !text.starts_with('-') {
             return Some(arg);
         }
-        if takes_value(&text) {
+        if takes_value(command, &text) {
             args.next();
         }
     }
@@ -272,6 +366,25 @@ mod tests {
         assert!(parsed(&["cap", "list"]).command.is_some());
         assert!(parsed(&["--model", "openai/x", "--json", "cap", "list"]).command.is_some());
         assert!(parsed(&["cap", "list", "--json"]).common.json);
+        assert!(parsed(&["cap", "--json", "list"]).common.json);
+    }
+
+    #[test]
+    fn a_flag_before_a_command_is_the_commands() {
+        let reach = |args: &[&str]| match parsed(args).command {
+            Some(Command::Cap(commands::Cap::Register(register))) => register.reach,
+            other => panic!("{other:?}"),
+        };
+        let files = ["--definition", "d", "--code", "c"];
+        let before = reach(&[&["--approve", "auto", "--allow-net", "x", "cap", "register"], &files[..]].concat());
+        let between = reach(&[&["cap", "--approve", "auto", "--allow-net", "x", "register"], &files[..]].concat());
+        for reach in [before, between] {
+            assert!(matches!(reach.approve, Some(ApproveArg::Auto)) && reach.allow_net == ["x"], "{reach:?}");
+        }
+        let refused = |args: &[&str]| {
+            parse(std::iter::once("jarvis").chain(args.iter().copied()).map(OsString::from).collect()).unwrap_err()
+        };
+        assert_eq!(refused(&["--max-turns", "3", "cap", "list"]).kind(), clap::error::ErrorKind::UnknownArgument);
     }
 
     #[test]

@@ -28,6 +28,18 @@ pub fn failed(kind: ErrorKind, message: impl Into<String>) -> Failure {
     Failure::Body(ErrorBody::new(kind, message))
 }
 
+impl Failure {
+    /// What happened, and what to do about it, on one line.
+    pub fn message(&self) -> String {
+        match self {
+            Failure::Body(ErrorBody { message, hint: Some(hint), .. }) => format!("{message} ({hint})"),
+            Failure::Body(body) => body.message.clone(),
+            Failure::BrokenPipe => "the output is closed".to_owned(),
+            Failure::Told(_) => String::new(),
+        }
+    }
+}
+
 impl From<ErrorBody> for Failure {
     fn from(body: ErrorBody) -> Self {
         Failure::Body(body)
@@ -66,16 +78,17 @@ impl From<jarvis_forge::ForgeError> for Failure {
 
 impl From<jarvis_dispatch::CallError> for Failure {
     fn from(error: jarvis_dispatch::CallError) -> Self {
-        match error {
-            jarvis_dispatch::CallError::Fatal(body) => Failure::Body(body),
-            jarvis_dispatch::CallError::RespondToModel(message) => failed(ErrorKind::Sandbox, message),
-        }
+        Failure::Body(error.body().clone())
     }
 }
 
 /// A file that was named on the command line.
 pub fn unreadable(path: &std::path::Path, error: &std::io::Error) -> Failure {
     usage(format!("{} cannot be read: {error}", path.display()), "check the path")
+}
+
+pub fn disk(path: &std::path::Path, error: &std::io::Error) -> Failure {
+    failed(ErrorKind::Disk, format!("{}: {error}", path.display()))
 }
 
 pub fn exit_code(kind: ErrorKind) -> u8 {
@@ -111,7 +124,7 @@ pub fn finish(outcome: Outcome, json: bool) -> ExitCode {
         Err(Failure::Told(code)) => ExitCode::from(code),
         Err(Failure::Body(body)) => {
             tell(&body);
-            if json && let Err(Failure::BrokenPipe) = term::json(&serde_json::json!({"error": body})) {
+            if json && let Err(Failure::BrokenPipe) = self::json(&body) {
                 return ExitCode::from(3);
             }
             ExitCode::from(exit_code(body.kind))
@@ -119,8 +132,20 @@ pub fn finish(outcome: Outcome, json: bool) -> ExitCode {
     }
 }
 
+/// An error as a script reads it.
+pub fn json(body: &ErrorBody) -> Outcome {
+    term::json(&serde_json::json!({"error": clean(body)}))
+}
+
+/// Without secrets of known shapes: a message may repeat what a server, a file or a command line said.
+pub fn clean(body: &ErrorBody) -> ErrorBody {
+    let hint = body.hint.as_deref().map(jarvis_audit::redact);
+    ErrorBody { kind: body.kind, message: jarvis_audit::redact(&body.message), hint }
+}
+
 /// What happened, and what to do about it.
 pub fn tell(body: &ErrorBody) {
+    let body = clean(body);
     let style = term::stderr_style();
     term::note(format!("{} {}", style.red("error:"), body.message));
     if let Some(hint) = &body.hint {

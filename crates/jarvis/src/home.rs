@@ -11,7 +11,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// A home that is not there yet is made, empty and closed to other users: it will hold keys and conversations.
+    /// A home that is not there yet is made, empty and closed to other users: it will hold what was typed and learned.
     pub fn find() -> Outcome<Home> {
         let root = match (variable("JARVIS_HOME"), variable("HOME")) {
             (Some(root), _) => root,
@@ -48,6 +48,11 @@ impl Home {
 
     pub fn audit(&self) -> PathBuf {
         self.root.join("audit")
+    }
+
+    /// Packages that Python capabilities import.
+    pub fn packages(&self) -> PathBuf {
+        self.root.join("packages")
     }
 
     pub fn chat_history(&self) -> PathBuf {

@@ -1,23 +1,29 @@
-//! The `jarvis` program; under the name `jarvis-worker` it is the sandbox's worker process.
+//! The `jarvis` program; under the names `jarvis-worker` and `jarvis-jail` it is the
+//! sandbox's own helper process.
 
 mod cli;
 mod commands;
 mod config;
 mod error;
+mod files;
 mod home;
 mod model;
+mod programs;
 mod pull;
 mod run;
+mod secrets;
 mod show;
+mod signals;
 mod term;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let name = std::env::args_os().next();
-    if name.is_some_and(|name| Path::new(&name).file_name().is_some_and(|file| file == "jarvis-worker")) {
-        return jarvis_sandbox::worker_main();
+    let name = std::env::args_os().next().unwrap_or_default();
+    match Path::new(&name).file_name().and_then(|file| file.to_str()) {
+        Some("jarvis-worker") => jarvis_sandbox::worker_main(),
+        Some("jarvis-jail") => jarvis_sandbox::jail_main(),
+        _ => cli::main(),
     }
-    cli::main()
 }

@@ -1,11 +1,12 @@
-//! Which model answers: flag > config > keys found in the environment > the embedded one. Decided once per process.
+//! Which model answers: flag > config > keys found in the environment > the embedded one. Resolved once per conversation, and
+//! again only by `/model`.
 
 use crate::config::{Provider, Settings, WireName};
 use crate::error::{Outcome, config, usage};
 use crate::home::Home;
 use jarvis_agent::{Mode, Price};
 use jarvis_model::fetch::{DEFAULT_MODEL, ModelFile};
-use jarvis_model::{ApiKey, Backend, Endpoint, ModelHandle, Traits, Wire};
+use jarvis_model::{ApiKey, Backend, Endpoint, Traits, Wire};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -270,9 +271,7 @@ impl Choice {
         match &self.what {
             What::Remote { traits, .. } => *traits,
             // As the embedded engine says of itself; a replay must lead the model in the same way without loading it.
-            What::Known(_) | What::File(_) => {
-                Traits { native_tools: false, grammar: true, context_tokens: settings.local.context_tokens }
-            }
+            What::Known(_) | What::File(_) => jarvis_model::local_traits(settings.local.context_tokens),
         }
     }
 
@@ -287,10 +286,6 @@ impl Choice {
                 embedded(path.clone(), &name, settings, home)?
             }
         })
-    }
-
-    pub fn handle(&self, settings: &Settings, home: &Home) -> Outcome<ModelHandle> {
-        Ok(ModelHandle::new(self.id.as_str(), self.traits(settings), self.backend(settings, home)?))
     }
 }
 

@@ -14,45 +14,31 @@ use tokio_util::sync::CancellationToken;
 
 /// Makes sure that the chosen model can be loaded: fetches an embedded one that is missing, checks the digest of one
 /// that was never checked.
-pub async fn ensure(
-    choice: &Choice,
-    settings: &Settings,
-    home: &Home,
-    quiet: bool,
-    cancel: &CancellationToken,
-) -> Outcome {
+pub async fn ensure(choice: &Choice, settings: &Settings, home: &Home, cancel: &CancellationToken) -> Outcome {
     let What::Known(file) = &choice.what else { return Ok(()) };
     match fetch::presence(file, home.models()) {
         Presence::Checked => return Ok(()),
         Presence::Unchecked => {}
         Presence::Missing | Presence::Partial { .. } | Presence::WrongSize { .. } => {
-            if !quiet {
-                term::note(format!(
-                    "the model {} is not here yet: fetching it once ({}, to {})",
-                    choice.id,
-                    fetch::size(file.bytes),
-                    home.models().display()
-                ));
-            }
+            term::status(format!(
+                "the model {} is not here yet: fetching it once ({}, to {})",
+                choice.id,
+                fetch::size(file.bytes),
+                home.models().display()
+            ));
         }
     }
-    pull(file, settings, home, quiet, cancel).await.map(|_| ())
+    pull(file, settings, home, cancel).await.map(|_| ())
 }
 
-pub async fn pull(
-    file: &ModelFile,
-    settings: &Settings,
-    home: &Home,
-    quiet: bool,
-    cancel: &CancellationToken,
-) -> Outcome<PathBuf> {
+pub async fn pull(file: &ModelFile, settings: &Settings, home: &Home, cancel: &CancellationToken) -> Outcome<PathBuf> {
     let options = PullOptions {
         folder: home.models().to_owned(),
         hub: settings.hub.trim_end_matches('/').to_owned(),
         python: PathBuf::from("python3"),
         connect_timeout: Duration::from_secs(5),
     };
-    let mut progress = Progress::new(quiet);
+    let mut progress = Progress::new();
     let pulled = fetch::pull(file, &options, &mut |report| progress.show(report), cancel).await;
     progress.clear();
     pulled.map_err(Failure::from)
@@ -60,14 +46,13 @@ pub async fn pull(
 
 struct Progress {
     bar: Option<ProgressBar>,
-    quiet: bool,
     /// Tenths of the file that have been told in plain lines.
     told: u64,
 }
 
 impl Progress {
-    fn new(quiet: bool) -> Self {
-        let terminal = std::io::stderr().is_terminal() && !quiet;
+    fn new() -> Self {
+        let terminal = std::io::stderr().is_terminal() && !term::quiet();
         let bar = terminal.then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
             let style = "  {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
@@ -76,7 +61,7 @@ impl Progress {
             }
             bar
         });
-        Self { bar, quiet, told: 0 }
+        Self { bar, told: 0 }
     }
 
     fn show(&mut self, report: Report) {
@@ -107,8 +92,7 @@ impl Progress {
     fn line(&self, text: String) {
         match &self.bar {
             Some(bar) => bar.suspend(|| term::note(text)),
-            None if !self.quiet => term::note(text),
-            None => {}
+            None => term::status(text),
         }
     }
 

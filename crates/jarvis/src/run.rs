@@ -1,25 +1,27 @@
 //! Wiring: one dispatch, one forge, one session, out of the settings and the flags.
 
-use crate::cli::Common;
+use crate::cli::{Place, Reach, Tape, Turn};
 use crate::config::Settings;
-use crate::error::{Outcome, config, failed, usage};
+use crate::error::{Outcome, config, disk, failed, usage};
 use crate::home::Home;
 use crate::model::Choice;
-use crate::term;
+use crate::signals::Signals;
+use crate::{programs, pull, secrets, term};
 use futures::future::BoxFuture;
-use jarvis_agent::{Mode, Session, SessionParts};
+use jarvis_agent::{Mode, Price, Session, SessionParts, TurnLimits};
 use jarvis_audit::AuditLog;
 use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts};
 use jarvis_forge::Forge;
 use jarvis_model::ModelHandle;
 use jarvis_policy::{Approval, Policy};
-use jarvis_protocol::ErrorKind;
+use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_registry::{Author, Registry};
-use jarvis_sandbox::{Access, Executor, SandboxConfig};
-use std::path::{Path, PathBuf};
+use jarvis_sandbox::{Access, Executor, JailConfig, Processes, Runtimes, SandboxConfig};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
+use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
 
 pub fn registry(home: &Home) -> Outcome<Registry> {
@@ -27,36 +29,66 @@ pub fn registry(home: &Home) -> Outcome<Registry> {
     Ok(Registry::open(home.capabilities(), home.database(), author)?)
 }
 
-/// Everything a call passes through. Starts no process yet. The workspace becomes the current folder.
-pub fn forge(settings: &Settings, common: &Common, home: &Home) -> Outcome<Forge> {
-    if let Some(folder) = &common.workspace {
-        std::env::set_current_dir(folder).map_err(|e| {
-            usage(format!("--workspace {}: {e}", folder.display()), "name a folder that may be entered")
-        })?;
-    }
+/// Makes the workspace the current folder. What else was typed must have been read by then.
+pub fn enter(place: &Place) -> Outcome {
+    let Some(folder) = &place.workspace else { return Ok(()) };
+    std::env::set_current_dir(folder)
+        .map_err(|e| usage(format!("--workspace {}: {e}", folder.display()), "name a folder that may be entered"))
+}
+
+pub fn forge(settings: &Settings, reach: &Reach, home: &Home) -> Outcome<Forge> {
+    Ok(Forge::new(Arc::new(dispatch(settings, reach, home)?)))
+}
+
+/// Runs permitted code. The workspace is the current folder.
+pub fn executor(settings: &Settings, home: &Home) -> Outcome<Executor> {
     let worker = SandboxConfig {
         worker_exe: this_program()?,
         pool: settings.sandbox.pool,
         max_workers: settings.sandbox.pool.max(1) * 4,
     };
-    let workspace = std::env::current_dir()
-        .map_err(|e| failed(ErrorKind::Disk, format!("the current folder cannot be used: {e}")))?;
-    let executor = Executor::with_access(worker, access(home, workspace.clone())?);
+    let runtimes = Runtimes {
+        python: programs::find(&settings.sandbox.python),
+        deno: programs::find(&settings.sandbox.deno),
+        cache: Some(std::path::absolute(home.packages()).map_err(|e| disk(home.root(), &e))?),
+        env: std::env::vars_os().collect(),
+        index: Vec::new(),
+    };
+    Ok(Executor::with_runtimes(worker, access(home, workspace()?)?, runtimes))
+}
+
+/// Runs permitted processes.
+pub fn processes(home: &Home) -> Outcome<Processes> {
+    let config = JailConfig { helper_exe: this_program()?, without_namespaces: false };
+    Ok(Processes::new(config, access(home, workspace()?)?, person()))
+}
+
+/// The person's home folder.
+fn person() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute())
+}
+
+pub fn workspace() -> Outcome<PathBuf> {
+    std::env::current_dir().map_err(|e| failed(ErrorKind::Disk, format!("the current folder cannot be used: {e}")))
+}
+
+/// Everything a call passes through. Starts no process yet.
+pub fn dispatch(settings: &Settings, reach: &Reach, home: &Home) -> Outcome<Dispatch> {
     let policy = Policy {
-        approval: common.approve.map_or(settings.approve, Approval::from),
+        approval: reach.approve.map_or(settings.approve, Approval::from),
         network: settings.sandbox.network,
-        allowed_hosts: common.allow_net.clone(),
+        allowed_hosts: reach.allow_net.clone(),
         ..Policy::closed()
     };
-    let dispatch = Dispatch::new(Parts {
+    Ok(Dispatch::new(Parts {
         registry: registry(home)?,
         audit: AuditLog::open(home.audit()),
-        executor,
+        executor: executor(settings, home)?,
+        processes: processes(home)?,
         policy,
         actor: "cli".to_owned(),
-        workspace,
-    });
-    Ok(Forge::new(Arc::new(dispatch)))
+        workspace: workspace()?,
+    }))
 }
 
 /// Places of keys and of other people's sessions, below the person's home: no grant reaches them.
@@ -88,16 +120,13 @@ const PRIVATE: [&str; 23] = [
 
 /// What grants can mean here: files from the current folder on, never jarvis's own home or the person's keys.
 fn access(home: &Home, workspace: PathBuf) -> Outcome<Access> {
-    let whole = |path: &Path| {
-        std::path::absolute(path).map_err(|e| failed(ErrorKind::Disk, format!("{}: {e}", path.display())))
-    };
-    let mut denied = vec![whole(home.root())?];
+    let mut denied = vec![std::path::absolute(home.root()).map_err(|e| disk(home.root(), &e))?];
     // Other processes' memory and environment, this one's keys among them.
     denied.extend(["/proc", "/sys", "/dev"].map(PathBuf::from));
-    if let Some(person) = std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute()) {
+    if let Some(person) = person() {
         denied.extend(PRIVATE.iter().map(|name| person.join(name)));
     }
-    Ok(Access { workspace: Some(workspace), denied, secrets: None })
+    Ok(Access { workspace: Some(workspace), denied, secrets: Some(secrets::finder(home)), ..Access::default() })
 }
 
 /// On Linux by its descriptor, so that a rebuilt or replaced binary does not become the worker of an older process.
@@ -110,33 +139,23 @@ fn this_program() -> Outcome<PathBuf> {
         .map_err(|e| failed(ErrorKind::Sandbox, format!("this program's own file is not found: {e}")))
 }
 
-/// The model with its cassette, if one is wanted.
-pub fn handle(choice: &Choice, settings: &Settings, common: &Common, home: &Home) -> Outcome<ModelHandle> {
-    if let Some(file) = &common.replay {
-        let backend = jarvis_model::replay(file.clone())?;
-        return Ok(ModelHandle::new(choice.id.as_str(), choice.traits(settings), backend));
-    }
-    match &common.record {
-        None => choice.handle(settings, home),
-        Some(file) => {
-            let backend = jarvis_model::record(choice.backend(settings, home)?, file.clone())?;
-            Ok(ModelHandle::new(choice.id.as_str(), choice.traits(settings), backend))
-        }
-    }
+/// A model that is ready to answer, how it is led, and what it costs.
+pub struct Answerer {
+    pub handle: ModelHandle,
+    pub mode: Mode,
+    pub price: Option<Price>,
 }
 
-pub fn session(
+/// Makes the chosen model ready, at the start of a conversation and whenever another one is chosen in it.
+pub async fn answerer(
     choice: &Choice,
-    model: ModelHandle,
-    forge: Forge,
     settings: &Settings,
-    common: &Common,
-) -> Outcome<Session> {
-    let mut limits = settings.limits.turn();
-    limits.max_rounds = common.max_turns.unwrap_or(limits.max_rounds);
-    limits.max_cost_usd = common.max_cost.or(limits.max_cost_usd);
+    turn: &Turn,
+    home: &Home,
+    cancel: &CancellationToken,
+) -> Outcome<Answerer> {
     let price = choice.price(settings);
-    if limits.max_cost_usd.is_some() && price.is_none() && !choice.is_local() {
+    if limits(settings, turn).max_cost_usd.is_some() && price.is_none() && !choice.is_local() {
         return Err(config(
             format!("a limit of cost is set, but no price of {} is known", choice.id),
             format!(
@@ -145,58 +164,84 @@ pub fn session(
             ),
         ));
     }
-    let mode = common.mode.map_or_else(|| choice.mode(settings), Mode::from);
-    Ok(Session::new(SessionParts {
+    let handle = handle(choice, settings, &turn.tape, home, cancel).await?;
+    let mode = turn.lead.mode.map_or_else(|| choice.mode(settings), Mode::from);
+    Ok(Answerer { handle, mode, price })
+}
+
+/// The model with its cassette, if one is wanted. A missing file of an embedded one is fetched, unless a cassette answers.
+pub async fn handle(
+    choice: &Choice,
+    settings: &Settings,
+    tape: &Tape,
+    home: &Home,
+    cancel: &CancellationToken,
+) -> Outcome<ModelHandle> {
+    let backend = match &tape.replay {
+        Some(file) => jarvis_model::replay(file.clone())?,
+        None => {
+            pull::ensure(choice, settings, home, cancel).await?;
+            choice.backend(settings, home)?
+        }
+    };
+    let backend = match &tape.record {
+        Some(file) => jarvis_model::record(backend, file.clone())?,
+        None => backend,
+    };
+    Ok(ModelHandle::new(choice.id.as_str(), choice.traits(settings), backend))
+}
+
+fn limits(settings: &Settings, turn: &Turn) -> TurnLimits {
+    let mut limits = settings.limits.turn();
+    limits.max_rounds = turn.max_turns.unwrap_or(limits.max_rounds);
+    limits.max_cost_usd = turn.max_cost.or(limits.max_cost_usd);
+    limits
+}
+
+pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Turn) -> Session {
+    Session::new(SessionParts {
         id: session_id(),
-        model,
+        model: answerer.handle,
         forge,
-        mode,
-        limits,
-        price,
+        mode: answerer.mode,
+        limits: limits(settings, turn),
+        price: answerer.price,
         zone: jiff::tz::TimeZone::system(),
-    }))
+    })
 }
 
 fn session_id() -> String {
     format!("{:x}-{:x}", jiff::Timestamp::now().as_millisecond(), std::process::id())
 }
 
-pub fn runtime() -> Outcome<Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
+/// No tokenizer makes fewer tokens than one for this many bytes of prose; what is longer cannot fit.
+const BYTES_PER_TOKEN_AT_MOST: usize = 8;
+
+/// Refuses a question that the model cannot read whole.
+pub fn fits(question: &str, model: &str, context_tokens: usize) -> Outcome {
+    let bytes = question.len();
+    if bytes <= context_tokens.saturating_mul(BYTES_PER_TOKEN_AT_MOST) {
+        return Ok(());
+    }
+    let message = format!(
+        "the question has {bytes} bytes, and {model} reads {context_tokens} tokens (some {} bytes) at most",
+        context_tokens * 4
+    );
+    let hint = "shorten it, or use a model with a larger context: --model PROVIDER/MODEL";
+    Err(ErrorBody::new(ErrorKind::ContextOverflow, message).hint(hint).into())
+}
+
+/// Does asynchronous work to its end. The first Ctrl-C (or SIGTERM) cancels it, the second ends the process at once.
+pub fn block<T>(work: impl AsyncFnOnce(&Signals) -> Outcome<T>) -> Outcome<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|e| failed(ErrorKind::Internal, format!("the async runtime does not start: {e}")))
-}
-
-/// Ends a runtime without waiting for a thread that still reads the terminal.
-pub fn stop(runtime: Runtime) {
+        .map_err(|e| failed(ErrorKind::Internal, format!("the async runtime does not start: {e}")))?;
+    let result = runtime.block_on(async { work(&Signals::listen()).await });
+    // Not waited for: a thread may still read a pipe.
     runtime.shutdown_timeout(Duration::from_millis(200));
-}
-
-/// The first Ctrl-C (or SIGTERM) cancels; the second ends the process at once. Must be called in a runtime.
-pub fn cancel_on_interrupt(cancel: CancellationToken) -> tokio::task::JoinHandle<()> {
-    tokio::spawn(async move {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
-        let mut interrupts = 0;
-        loop {
-            let terminated = async {
-                match terminate.as_mut() {
-                    Some(signal) => signal.recv().await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminated => {}
-            }
-            interrupts += 1;
-            if interrupts > 1 {
-                std::process::exit(130);
-            }
-            cancel.cancel();
-        }
-    })
+    result
 }
 
 /// Asks where a person can answer; elsewhere nobody says yes.
@@ -221,17 +266,21 @@ impl Approver for AskOnTerminal {
                 term::note(format!("  {grant}"));
             }
             term::ask(format!("allow `{}`? [y/N] ", term::cut(&request.capability, 100)));
-            let (say, answer) = tokio::sync::oneshot::channel();
-            // A thread of its own: a blocked read must not hold up the end of the process.
-            std::thread::spawn(move || {
-                let mut line = String::new();
-                let read = std::io::stdin().read_line(&mut line);
-                let _ = say.send(read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes" | "是" | "好"));
-            });
             tokio::select! {
-                answer = answer => answer.unwrap_or(false),
+                answer = answer() => answer.is_ok_and(|line| matches!(line.trim(), "y" | "Y" | "yes" | "是" | "好")),
                 () = self.cancel.cancelled() => false,
             }
         })
     }
+}
+
+/// A line from the terminal. It is read only once it is there, so that nothing waits for input that is meant for
+/// whatever comes after a cancelled question.
+async fn answer() -> std::io::Result<String> {
+    // A terminal is no pipe, but is waited for in the same way; nothing is read by it.
+    let terminal = pipe::Receiver::from_owned_fd_unchecked(std::io::stdin().as_fd().try_clone_to_owned()?)?;
+    terminal.readable().await?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    Ok(line)
 }

@@ -1,9 +1,8 @@
 //! Events for a person: the answer on stdout, everything else on stderr.
 
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, clean};
 use crate::term::{self, Style};
-use jarvis_protocol::{Event, ForgeStep, Grants, StopReason};
-use serde_json::Value;
+use jarvis_protocol::{Event, ForgeStep, Grants, StopReason, value_text};
 use std::io::IsTerminal;
 
 /// How many columns a value takes in a status line.
@@ -13,7 +12,6 @@ const GRANT_COLUMNS: usize = 200;
 
 pub struct Show {
     json: bool,
-    quiet: bool,
     /// Text appears as it comes only where a person watches; a pipe gets the answer alone, once.
     live: bool,
     style: Style,
@@ -23,10 +21,9 @@ pub struct Show {
 }
 
 impl Show {
-    pub fn new(json: bool, quiet: bool) -> Self {
+    pub fn new(json: bool) -> Self {
         Self {
             json,
-            quiet,
             live: !json && std::io::stdout().is_terminal(),
             style: term::stderr_style(),
             shown: String::new(),
@@ -36,7 +33,14 @@ impl Show {
 
     /// An output that broke is remembered and told by `finish`; a turn is not stopped by it in mid-write.
     pub fn event(&mut self, event: &Event) {
-        let written = if self.json { term::json(event) } else { self.for_people(event) };
+        let written = match event {
+            Event::TurnFailed { error, usage, duration_ms } if self.json => {
+                let (usage, duration_ms) = (*usage, *duration_ms);
+                term::json(&Event::TurnFailed { error: clean(error), usage, duration_ms })
+            }
+            event if self.json => term::json(event),
+            event => self.for_people(event),
+        };
         if let Err(failure) = written {
             self.broken.get_or_insert(failure);
         }
@@ -72,7 +76,7 @@ impl Show {
             }
             Event::ToolCompleted { name, ok, content, duration_ms, .. } => {
                 let mark = if *ok { self.style.green("✓") } else { self.style.red("✗") };
-                let value = term::cut(&plain(content), VALUE_COLUMNS);
+                let value = term::cut(&value_text(content), VALUE_COLUMNS);
                 let name = term::cut(name, VALUE_COLUMNS);
                 self.line(&format!("{mark} {name} {}", self.style.dim(&format!("({duration_ms:.1} ms) {value}"))));
             }
@@ -108,9 +112,7 @@ impl Show {
     }
 
     fn line(&self, text: &str) {
-        if !self.quiet {
-            term::note(text);
-        }
+        term::status(text);
     }
 }
 
@@ -133,6 +135,7 @@ fn stopped(reason: StopReason) -> Option<&'static str> {
     match reason {
         StopReason::EndTurn => None,
         StopReason::MaxRounds => Some("stopped: the limit of rounds is reached (--max-turns)"),
+        StopReason::ReplyCut => Some("the reply is cut: it reached the length limit of one reply"),
         StopReason::MaxTokens => Some("stopped: the limit of tokens is reached (limits.max_tokens)"),
         StopReason::MaxCost => Some("stopped: the limit of cost is reached (--max-cost)"),
         StopReason::MaxTime => Some("stopped: the limit of time is reached (limits.max_time_s)"),
@@ -144,18 +147,10 @@ fn stopped(reason: StopReason) -> Option<&'static str> {
 
 /// One grant per line, so that none hides behind another: `network api.example.com`.
 pub fn grants(grants: &Grants) -> Vec<String> {
-    [("network", &grants.network), ("read", &grants.read), ("write", &grants.write), ("secrets", &grants.secrets)]
-        .into_iter()
+    let lists = grants.lists().into_iter();
+    lists
         .flat_map(|(kind, list)| list.iter().map(move |grant| term::cut(&format!("{kind} {grant}"), GRANT_COLUMNS)))
         .collect()
-}
-
-/// A string as its text, anything else as JSON.
-pub fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]

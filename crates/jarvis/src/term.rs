@@ -2,14 +2,26 @@
 //! come from a model, a capability or a file: no control character of theirs reaches a terminal.
 
 use crate::error::{Failure, Outcome, failed};
-use jarvis_protocol::ErrorKind;
+use jarvis_protocol::{ErrorKind, is_deceptive};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind as Io, IsTerminal, Write};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// `--quiet`, which is said once for the process.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+pub fn set_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+pub fn quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
 
 /// Text to stdout: exact where it is piped, escaped where a person reads it.
 pub fn text(text: impl Display) -> Outcome {
@@ -31,7 +43,14 @@ pub fn json(value: &impl Serialize) -> Outcome {
     line(plain_json(&raw))
 }
 
-/// A line of status. A closed stderr is no reason to stop.
+/// A line of status, which `--quiet` does without.
+pub fn status(line: impl Display) {
+    if !quiet() {
+        note(line);
+    }
+}
+
+/// A line on stderr that a person must see. A closed stderr is no reason to stop.
 pub fn note(line: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "{}", visible(&line.to_string()));
 }
@@ -42,20 +61,14 @@ pub fn ask(text: impl Display) {
     let _ = write!(err, "{}", visible(&text.to_string())).and_then(|()| err.flush());
 }
 
-/// Hidden or acting characters: C0 without newline and tab, DEL, C1, and what turns the direction of text.
-fn acts(c: char) -> bool {
-    (c.is_control() && !matches!(c, '\n' | '\t'))
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 /// `text` with everything that would act on a terminal as a visible escape, such as `\u{1b}`.
 pub fn safe(text: &str) -> Cow<'_, str> {
-    if !text.contains(acts) {
+    if !text.contains(is_deceptive) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        match acts(c) {
+        match is_deceptive(c) {
             true => out.extend(c.escape_unicode()),
             false => out.push(c),
         }
@@ -72,7 +85,7 @@ pub fn flat(text: &str) -> String {
 fn plain_json(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     for c in raw.chars() {
-        match acts(c) {
+        match is_deceptive(c) {
             true => _ = write!(out, "\\u{:04x}", u32::from(c)),
             false => out.push(c),
         }
@@ -231,7 +244,7 @@ mod tests {
     fn json_with_its_controls_escaped_means_the_same() {
         let raw = serde_json::to_string(&[ATTACK]).unwrap();
         let escaped = plain_json(&raw);
-        assert!(escaped.contains(r"\u009b31m\u202eb") && !escaped.contains(acts), "{escaped}");
+        assert!(escaped.contains(r"\u009b31m\u202eb") && !escaped.contains(is_deceptive), "{escaped}");
         assert_eq!(serde_json::from_str::<Vec<String>>(&escaped).unwrap(), [ATTACK]);
     }
 

@@ -81,6 +81,7 @@ fn a_misspelt_key_or_a_wrong_value_is_told_with_its_line() {
         ("\n\nmodle = \"x\"\n", "line 3"),
         ("mode = \"fast\"\n", "fast"),
         ("[sandbox]\nnetwork = \"sometimes\"\n", "sometimes"),
+        ("[sandbox]\nnetwork = \"open\"\n", "open"),
         ("[limits]\nmax_turns = 0\n", "max_turns"),
         ("[providers.local]\nbase_url = \"http://x\"\n", "local"),
         ("[providers.mine]\nbase_url = \"ftp://x\"\n", "ftp://x"),
@@ -108,6 +109,31 @@ fn set_keeps_comments_and_refuses_what_is_not_right() {
         let _ = home.run(&["config", "set", key, value]).failed(2, &["hint:"]);
         assert_eq!(std::fs::read_to_string(home.file("config.toml")).unwrap(), text, "{key}");
     }
+}
+
+#[test]
+fn for_scripts_there_is_the_value_itself() {
+    let home = Home::new();
+    let set = |key: &str, value: &str| home.run(&["config", "set", key, value, "--json"]).ok().json();
+    assert_eq!(set("limits.max_turns", "7"), serde_json::json!({"key": "limits.max_turns", "value": 7}));
+    assert_eq!(set("mode", "staged")["value"], "staged");
+    assert_eq!(set("prices.\"a/b\"", "{ input = 2.5, output = 8.0 }")["value"]["input"], 2.5);
+    assert_eq!(set("providers.mine.model", "a \"7\"")["value"], "a \"7\"");
+    // A number where text belongs.
+    assert_eq!(set("providers.mine.model", "7")["value"], "7");
+    let path = home.run(&["config", "path", "--json"]).ok().json();
+    assert_eq!(path["path"], home.file("config.toml").to_str().unwrap());
+    let edited = home.command(&["config", "edit", "--json"]).env("EDITOR", "true").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&edited.stdout), "{\"changed\":false}\n");
+    let quiet = home.run(&["config", "set", "mode", "auto", "--quiet"]).ok();
+    assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("", ""));
+}
+
+#[test]
+fn the_help_names_both_wires() {
+    let help = Home::new().run(&["config", "--help"]).ok().out;
+    let wire = help.lines().find(|line| line.trim_start().starts_with("providers.NAME.wire")).unwrap();
+    assert!(wire.contains("openai") && wire.contains("anthropic"), "{wire}");
 }
 
 #[test]

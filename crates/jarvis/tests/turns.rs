@@ -3,32 +3,11 @@
 
 mod common;
 
-use common::Home;
-use common::provider::{Provider, Reply};
+use common::provider::{Provider, Reply, grows};
+use common::{Home, ends_within, signal};
 use serde_json::{Value, json};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-
-fn definition() -> Value {
-    json!({
-        "name": "multiply_numbers", "capability": "Multiplies two whole numbers.",
-        "triggers": ["a product of two numbers is asked for"],
-        "parameters": {"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
-        "returns": {"type": "integer"},
-        "examples": [{"args": {"a": 6, "b": 7}, "returns": 42}, {"args": {"a": 3, "b": 5}, "returns": 15}],
-    })
-}
-
-const CODE: &str = "export default function run({ a, b }: { a: number; b: number }) {\n  return a * b;\n}\n";
-
-fn grows() -> Vec<Reply> {
-    vec![
-        Reply::Call("list_capabilities", json!({"query": "multiply two numbers"})),
-        Reply::Call("register_capability", json!({"definition": definition(), "code": CODE})),
-        Reply::Call("execute_capability", json!({"name": "multiply_numbers", "args": {"a": 6, "b": 7}})),
-        Reply::Text("6 times 7 is 42."),
-    ]
-}
 
 fn last(events: &[Value]) -> &Value {
     events.last().unwrap()
@@ -125,21 +104,41 @@ fn each_fault_of_a_provider_is_told_with_what_to_do() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "sends the signal that a terminal sends")]
 fn ctrl_c_cancels_the_turn_and_says_so() {
-    let config = Provider::start(vec![Reply::Hangs]).config().replace("idle_timeout_s = 1", "idle_timeout_s = 50");
-    let home = Home::new().config(&config);
+    let provider = Provider::start(vec![Reply::Hangs]);
+    let home = Home::new().config(&provider.patient_config(50));
     let child = home.command(&["--json", "hello"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(800));
-    let started = Instant::now();
-    assert!(std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    assert!(started.elapsed() < Duration::from_secs(3));
-    assert_eq!(output.status.code(), Some(130));
-    let out = String::from_utf8(output.stdout).unwrap();
-    let end: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
-    let cancelled = end["stop_reason"] == "cancelled" || end["error"]["kind"] == "cancelled";
-    assert!(cancelled, "{end}");
+    provider.was_asked(1);
+    signal("INT", child.id());
+    let ran = ends_within(child, Duration::from_secs(3)).failed(130, &[]);
+    let events = ran.events();
+    let cancelled = last(&events)["stop_reason"] == "cancelled" || last(&events)["error"]["kind"] == "cancelled";
+    assert!(cancelled, "{}", last(&events));
+}
+
+#[test]
+fn the_mode_decides_whether_the_model_is_offered_tools() {
+    let provider = Provider::start(vec![Reply::Text("hi"), Reply::Text("chat"), Reply::Text("hi")]);
+    let home = Home::new().config(&provider.config());
+    let _ = home.run(&["--mode", "native", "hello"]).ok();
+    let _ = home.run(&["--mode", "staged", "hello"]).ok();
+    let asked = provider.requests.lock().unwrap();
+    assert!(asked[0]["tools"].as_array().is_some_and(|tools| !tools.is_empty()), "{}", asked[0]);
+    assert!(asked[1]["tools"].is_null(), "{}", asked[1]);
+}
+
+#[test]
+fn a_turn_that_has_cost_enough_stops() {
+    let mut script = grows();
+    script.truncate(3);
+    let provider = Provider::start(script);
+    // 14 tokens a call, a dollar each.
+    let config = format!("{}[prices.\"fake/m\"]\ninput = 1e6\noutput = 1e6\n", provider.config());
+    let home = Home::new().config(&config);
+    let events = home.run(&["--json", "--max-cost", "20", "What is 6 times 7?"]).ok().events();
+    assert_eq!(last(&events)["stop_reason"], "max_cost", "{}", last(&events));
+    assert_eq!(last(&events)["usage"]["cost_usd"], 28.0);
+    assert_eq!(provider.requests.lock().unwrap().len(), 2);
 }
 
 #[test]
@@ -158,28 +157,6 @@ fn what_was_recorded_is_replayed_without_a_server() {
 }
 
 #[test]
-fn a_conversation_from_a_pipe_keeps_its_history_and_survives_a_failed_turn() {
-    let provider = Provider::start(vec![
-        Reply::Text("Hello Ann."),
-        Reply::Status("401 Unauthorized", "{}"),
-        Reply::Text("You are Ann."),
-    ]);
-    let home = Home::new().config(&provider.config());
-    let input = "I am Ann\nthis one fails\nwho am I?\n/cost\n/nonsense\n/exit\nnever sent\n";
-    let ran = home.run_with_input(&["chat"], input).ok();
-    assert_eq!(ran.out, "Hello Ann.\nYou are Ann.\n");
-    assert!(
-        ran.err.contains("refused the key") && ran.err.contains("22 tokens in") && ran.err.contains("/nonsense"),
-        "{}",
-        ran.err
-    );
-    let asked = provider.requests.lock().unwrap();
-    assert_eq!(asked.len(), 3);
-    let third = asked[2]["messages"].to_string();
-    assert!(third.contains("I am Ann") && !third.contains("this one fails"), "{third}");
-}
-
-#[test]
 fn a_test_of_a_model_says_whether_it_calls_tools() {
     let provider = Provider::start(vec![Reply::Text("1 2 3 4 5"), Reply::Call("weather", json!({"city": "Lisbon"}))]);
     let home = Home::new().config(&provider.config());
@@ -189,36 +166,4 @@ fn a_test_of_a_model_says_whether_it_calls_tools() {
     let home = Home::new().config(&provider.config());
     let ran = home.run(&["model", "test"]).ok();
     assert!(ran.out.contains("staged") && ran.err.contains("providers.fake.mode staged"), "{}\n{}", ran.out, ran.err);
-}
-
-#[test]
-fn the_benchmark_runs_each_task_in_a_fresh_home_and_counts() {
-    let mut script = grows();
-    script.push(Reply::Call("execute_capability", json!({"name": "multiply_numbers", "args": {"a": 12, "b": 12}})));
-    script.push(Reply::Text("It is 144."));
-    script.push(Reply::Text("Hello!"));
-    let home = Home::new().config(&Provider::start(script).config());
-    home.write(
-        "tasks.json",
-        r#"{"tasks": [{"id": "mul", "request": "What is 6 times 7?", "answer": "(?i)\\b42\\b"}],
-            "reuse": [{"id": "mul", "request": "And 12 times 12?", "answer": "\\b144\\b"}], "small_talk": ["hi there"]}"#,
-    );
-    let ran = home.run(&["bench", "selfext", "--tasks", "tasks.json", "--json", "--keep", "homes"]).ok();
-    let totals = &ran.json()["totals"];
-    for (key, value) in [
-        ("tasks", 1),
-        ("right", 1),
-        ("built", 1),
-        ("reuse_cases", 1),
-        ("reused", 1),
-        ("false_builds", 0),
-        ("small_talk", 1),
-    ] {
-        assert_eq!(totals[key], value, "{key}: {totals}");
-    }
-    assert!(home.file("homes/mul/capabilities/tools/multiply_numbers.ts").exists());
-    assert!(!home.file("capabilities").exists(), "the person's own home is not touched");
-    let _ = home.run(&["bench", "selfext", "--tasks", "none.json"]).failed(2, &["none.json"]);
-    home.write("tasks.json", r#"{"tasks": [{"id": "x", "request": "y", "answer": "("}]}"#);
-    let _ = home.run(&["bench", "selfext", "--tasks", "tasks.json"]).failed(2, &["regular expression"]);
 }

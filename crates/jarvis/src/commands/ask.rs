@@ -1,42 +1,44 @@
 //! `jarvis "question"`: one turn.
 
-use crate::cli::Common;
-use crate::error::{Failure, Outcome, exit_code, failed, tell, usage};
+use crate::cli::{Common, Turn};
+use crate::error::{Failure, Outcome, clean, exit_code, failed, tell, usage};
 use crate::home::Home;
 use crate::show::Show;
-use crate::{config, model, pull, run, term};
+use crate::{config, model, run, term};
 use jarvis_agent::TurnEnd;
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, StopReason, Usage};
 use std::io::{IsTerminal, Read};
-use std::time::Instant;
-use tokio_util::sync::CancellationToken;
+use std::time::{Duration, Instant};
 
-/// No tokenizer makes fewer tokens than one for this many bytes of prose; what is longer cannot fit.
-const BYTES_PER_TOKEN_AT_MOST: usize = 8;
 /// What is read from stdin at most; far more than any model takes.
 const STDIN_BYTES: u64 = 64 << 20;
 
 /// `meant` is the command that the words look like, if they do.
-pub fn run(words: Vec<String>, meant: Option<&str>, common: &Common) -> Outcome {
+pub fn run(words: Vec<String>, meant: Option<&str>, common: &Common, flags: Turn) -> Outcome {
     let started = Instant::now();
     if words.is_empty() && std::io::stdin().is_terminal() {
-        return super::chat::run(&super::chat::Chat {}, common);
+        return super::chat::run(&super::chat::Chat { turn: flags }, common);
     }
     let outcome = match meant {
         Some(command) => Err(no_question(&words, command)),
-        None => question(words).and_then(|question| turn(&question, common)),
+        None => question(words).and_then(|question| turn(&question, common, &flags)),
     };
     match outcome {
         // With --json every failure, also one before the turn began, is the last event.
         Err(Failure::Body(body)) if common.json => {
             tell(&body);
             let code = exit_code(body.kind);
-            let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            term::json(&Event::TurnFailed { error: body, usage: Usage::default(), duration_ms })?;
+            failed_event(body, started.elapsed())?;
             Err(Failure::Told(code))
         }
         other => other,
     }
+}
+
+/// The last event of a turn that never began.
+pub fn failed_event(error: ErrorBody, took: Duration) -> Outcome {
+    let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    term::json(&Event::TurnFailed { error: clean(&error), usage: Usage::default(), duration_ms })
 }
 
 fn no_question(words: &[String], command: &str) -> Failure {
@@ -72,42 +74,24 @@ fn from_stdin() -> Outcome<String> {
     String::from_utf8(bytes).map_err(|_| usage("the question on stdin is not UTF-8 text", "convert it with iconv"))
 }
 
-fn turn(question: &str, common: &Common) -> Outcome {
+fn turn(question: &str, common: &Common, flags: &Turn) -> Outcome {
     let home = Home::find()?;
     let settings = config::load(&home)?;
     let choice = model::choose(&settings, common.model.as_deref())?;
-    let context = choice.context_tokens(&settings);
-    if question.len() > context.saturating_mul(BYTES_PER_TOKEN_AT_MOST) {
-        return Err(ErrorBody::new(
-            ErrorKind::ContextOverflow,
-            format!(
-                "the question has {} bytes, and {} reads {context} tokens (some {} bytes) at most",
-                question.len(),
-                choice.id,
-                context * 4
-            ),
-        )
-        .hint("shorten it, or use a model with a larger context: --model PROVIDER/MODEL")
-        .into());
-    }
-    let forge = run::forge(&settings, common, &home)?;
-    let runtime = run::runtime()?;
-    let result = runtime.block_on(async {
-        let cancel = CancellationToken::new();
-        run::cancel_on_interrupt(cancel.clone());
-        if common.replay.is_none() {
-            pull::ensure(&choice, &settings, &home, common.quiet, &cancel).await?;
-        }
-        let handle = run::handle(&choice, &settings, common, &home)?;
-        let mut session = run::session(&choice, handle, forge, &settings, common)?;
-        let mut show = Show::new(common.json, common.quiet);
+    // Before anything is fetched for it.
+    run::fits(question, &choice.id, choice.context_tokens(&settings))?;
+    run::enter(&flags.reach.place)?;
+    let forge = run::forge(&settings, &flags.reach, &home)?;
+    run::block(async |signals| {
+        let cancel = signals.work();
+        let answerer = run::answerer(&choice, &settings, flags, &home, &cancel).await?;
+        let mut session = run::session(answerer, forge, &settings, flags);
+        let mut show = Show::new(common.json);
         let mut approver = run::approver(common.json, &cancel);
         let end = session.turn(question, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;
         show.finish()?;
         told(end, common.json)
-    });
-    run::stop(runtime);
-    result
+    })
 }
 
 /// The turn has ended with its own event; here it becomes an exit code.

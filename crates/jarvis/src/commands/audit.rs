@@ -1,15 +1,15 @@
 //! `jarvis audit`.
 
-use crate::cli::Common;
+use crate::cli::{Common, unused_model};
 use crate::error::{Failure, Outcome};
 use crate::home::Home;
-use crate::show::plain;
 use crate::term;
 use clap::{Subcommand, ValueEnum};
 use jarvis_audit::{AuditLog, Filter, Kind};
+use jarvis_protocol::value_text;
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = "Examples:\n  jarvis audit tail -n 50\n  jarvis audit verify")]
+#[command(arg = unused_model(), after_help = "Examples:\n  jarvis audit tail -n 50\n  jarvis audit verify")]
 pub enum Audit {
     /// The last records, the oldest first.
     #[command(after_help = "Example:\n  jarvis audit tail -n 50 --kind outcome")]
@@ -72,7 +72,7 @@ pub fn run(args: &Audit, common: &Common) -> Outcome {
                 .iter()
                 .map(|entry| {
                     let record = &entry.record;
-                    let kind = serde_json::to_value(record.kind).map(|k| plain(&k)).unwrap_or_default();
+                    let kind = serde_json::to_value(record.kind).map(|k| value_text(&k)).unwrap_or_default();
                     vec![
                         entry.seq.to_string(),
                         record.at.clone(),

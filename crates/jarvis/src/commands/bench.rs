@@ -1,19 +1,23 @@
 //! `jarvis bench`.
 
-use crate::cli::Common;
+use crate::cli::{Common, Lead, unused_model};
 use crate::error::Outcome;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = "Example:\n  jarvis bench selfext --tasks tasks.json")]
+#[command(after_help = "Examples:\n  jarvis bench selfext --tasks tasks.json\n  jarvis bench sandbox")]
 pub enum Bench {
     /// Self-extension tasks: each in a fresh process and home, reuse cases in the home of their task.
     #[command(
         after_help = "Examples:\n  jarvis bench selfext --tasks tasks.json\n  jarvis bench selfext --tasks tasks.json --only fib --json\n\n\
-The file: {\"tasks\": [{\"id\", \"request\", \"answer\": REGEX}], \"reuse\": [the same], \"small_talk\": [TEXT]}"
+The file: {\"tasks\": [{\"id\", \"request\", \"answer\": REGEX}], \"reuse\": [the same], \"small_talk\": [TEXT]}\n\
+Ctrl-C ends it: the task that runs is killed, and what there is so far is printed."
     )]
     Selfext(Selfext),
+    /// What isolation costs, beside bare processes, bwrap, node and deno.
+    #[command(arg = unused_model(), after_help = super::bench_sandbox::HELP)]
+    Sandbox(super::bench_sandbox::Sandbox),
 }
 
 #[derive(Debug, Args)]
@@ -27,13 +31,17 @@ pub struct Selfext {
     /// Seconds after which a task is killed and counts as wrong.
     #[arg(long, value_name = "S", default_value_t = 300)]
     pub timeout: u64,
-    /// Keep the homes of the tasks in this folder, to look at afterwards.
+    /// Keep the homes of the tasks in this folder, to look at afterwards: DIR/ID of a task, DIR/talk.1 of the first small
+    /// talk. One that is there already is refused.
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
+    #[command(flatten)]
+    pub lead: Lead,
 }
 
 pub fn run(args: &Bench, common: &Common) -> Outcome {
     match args {
         Bench::Selfext(args) => super::selfext::run(args, common),
+        Bench::Sandbox(args) => super::bench_sandbox::run(args, common),
     }
 }

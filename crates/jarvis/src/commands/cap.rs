@@ -1,18 +1,19 @@
 //! `jarvis cap`: what jarvis has learned to do.
 
-use crate::cli::Common;
-use crate::error::{Failure, Outcome, unreadable, usage};
+use crate::cli::{Common, Place, Reach, unused_model};
+use crate::error::{Failure, Outcome, usage};
 use crate::home::Home;
-use crate::show::{Show, grants, plain};
-use crate::{config, run, term};
-use clap::Subcommand;
-use jarvis_forge::{Draft, Forge, check_keys};
-use jarvis_protocol::{Capability, CapabilityName, CreatedBy, ErrorBody, ErrorKind, Status};
+use crate::show::{Show, grants};
+use crate::{config, files, run, term};
+use clap::{Args, Subcommand};
+use jarvis_forge::{Draft, check_keys};
+use jarvis_model::fetch;
+use jarvis_protocol::{
+    Capability, CapabilityName, CreatedBy, Egress, ErrorBody, ErrorKind, Example, Runtime, Status, value_text,
+};
 use jarvis_registry::{FITS, Hit, Registry};
 use serde_json::{Value, json};
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use tokio_util::sync::CancellationToken;
 
 /// Most hits of one search.
 const HITS: usize = 20;
@@ -45,14 +46,36 @@ gcd.ts:
     return Math.abs(a);
   }
 
-parameters and returns are JSON Schemas. An example gives args, and returns
-(the exact result) or matches (a regular expression for the result as text);
-with neither it only has to run. Code that reaches outside names it in
-\"grants\": {\"network\": [HOST], \"read\": [PATH], \"write\": [PATH], \"secrets\": [NAME]}.
-Keys of your own begin with x_; any other unknown key is an error.";
+The keys; name, capability and examples are needed:
+  name         a-z, 0-9 and _, a letter first; a name that is taken makes the
+               next version of that capability
+  capability   what it does, in one sentence
+  triggers     situations in which it fits, in any language; search goes by them
+  suppression  look-alike situations in which it must not be used
+  parameters   JSON Schema of the arguments: an object, without $ref
+  returns      JSON Schema of the result
+  examples     calls that must pass, each with args and
+                 returns   the exact result, or
+                 matches   a regular expression for the result as text;
+                           with neither it only has to run
+                 held_out  true keeps it from a model that writes the code
+                 origin    person (you), request or model: who gave it
+  grants       what code that reaches outside may reach, {\"network\": [HOST],
+               \"read\": [PATH], \"write\": [PATH], \"secrets\": [NAME]} (of
+               jarvis secret list); a person is asked for them
+  limits       {\"timeout_ms\": 45000, \"memory_mb\": 128, \"output_bytes\": 1048576};
+               all three, where these do not do
+  runtime      typescript (JavaScript too), python or deno
+  dependencies packages that Python code imports, [\"NAME==VERSION\"]; a person
+               is asked for them
+  model        the model that wrote the code, if one did
+  supersedes   the capability that it takes the place of
+Worked out and not read: tool_path, version, changelog, created, created_by,
+digest, status. Keys of your own begin with x_; any other one is an error.";
 
 #[derive(Debug, Subcommand)]
 #[command(
+    arg = unused_model(),
     after_help = "Examples:\n  jarvis cap list\n  jarvis cap show fibonacci --code\n  jarvis cap run fibonacci --args '{\"n\": 90}'"
 )]
 pub enum Cap {
@@ -76,22 +99,10 @@ pub enum Cap {
     #[command(
         after_help = "Examples:\n  jarvis cap run fibonacci --args '{\"n\": 90}'\n  jarvis cap run fibonacci --args @args.json"
     )]
-    Run {
-        name: String,
-        /// A JSON object, @FILE, or - for stdin.
-        #[arg(long, default_value = "{}", value_name = "JSON")]
-        args: String,
-    },
+    Run(Run),
     /// Registers a definition and its code, after the same checks and verification as anything a model writes.
     #[command(after_help = REGISTER_HELP)]
-    Register {
-        /// A JSON file (see below), or what `jarvis cap show NAME --json` printed.
-        #[arg(long, value_name = "FILE")]
-        definition: PathBuf,
-        /// The TypeScript file.
-        #[arg(long, value_name = "FILE")]
-        code: PathBuf,
-    },
+    Register(Register),
     /// The versions of a capability.
     #[command(after_help = "Example:\n  jarvis cap history fibonacci")]
     History { name: String },
@@ -106,6 +117,28 @@ pub enum Cap {
     Rm { name: String },
 }
 
+#[derive(Debug, Args)]
+pub struct Run {
+    name: String,
+    /// A JSON object, @FILE, or - for stdin.
+    #[arg(long, default_value = "{}", value_name = "JSON")]
+    args: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+pub struct Register {
+    /// A JSON file (see below), or what `jarvis cap show NAME --json` printed.
+    #[arg(long, value_name = "FILE")]
+    definition: PathBuf,
+    /// The code.
+    #[arg(long, value_name = "FILE")]
+    code: PathBuf,
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
 pub fn run(args: Cap, common: &Common) -> Outcome {
     let home = Home::find()?;
     let json = common.json;
@@ -114,16 +147,11 @@ pub fn run(args: Cap, common: &Common) -> Outcome {
         Cap::Search { query } => search(&run::registry(&home)?, &query.join(" "), json),
         Cap::Show { name, code } => show(&run::registry(&home)?, &name, code, json),
         Cap::History { name } => history(&run::registry(&home)?, &name, json),
-        Cap::Enable { name } => set_status(&run::registry(&home)?, &name, Status::Active, common),
-        Cap::Disable { name } => set_status(&run::registry(&home)?, &name, Status::Disabled, common),
-        Cap::Rm { name } => {
-            let registry = run::registry(&home)?;
-            let capability = existing(&registry, &name)?;
-            let commit = registry.remove(&capability.name)?;
-            done(common, &json!({"removed": name, "commit": commit}), format!("{name} is removed"))
-        }
-        Cap::Run { name, args } => execute(&home, &name, &args, common),
-        Cap::Register { definition, code } => register(&home, &definition, &code, common),
+        Cap::Enable { name } => set_status(&home, &name, Status::Active, json),
+        Cap::Disable { name } => set_status(&home, &name, Status::Disabled, json),
+        Cap::Rm { name } => remove(&home, &name, json),
+        Cap::Run(args) => execute(&home, &args, json),
+        Cap::Register(args) => register(&home, &args, json),
     }
 }
 
@@ -137,13 +165,13 @@ fn list(registry: &Registry, json: bool) -> Outcome {
         term::note(format!("damaged: {}: {}", term::flat(&entry.entry), entry.problem));
     }
     if listing.capabilities.is_empty() {
-        term::note("nothing is registered yet; ask something that needs computing");
+        term::status("nothing is registered yet; ask something that needs computing");
         return Ok(());
     }
     let rows: Vec<Vec<String>> = listing
         .capabilities
         .iter()
-        .map(|c| vec![c.signature(), c.version.to_string(), status(c.status).to_owned(), c.capability.clone()])
+        .map(|c| vec![c.signature(), c.version.to_string(), c.status.as_str().to_owned(), c.capability.clone()])
         .collect();
     term::table(&["capability", "version", "status", "what it does"], &rows)
 }
@@ -151,11 +179,11 @@ fn list(registry: &Registry, json: bool) -> Outcome {
 fn search(registry: &Registry, query: &str, json: bool) -> Outcome {
     let hits = registry.search(query, HITS)?;
     if json {
-        let hits: Vec<Value> = hits.iter().map(hit_json).collect();
+        let hits = hits.iter().map(|hit| hit_json(registry, hit)).collect::<Outcome<Vec<Value>>>()?;
         return term::json(&json!({"query": query, "hits": hits}));
     }
     if hits.is_empty() {
-        term::note("nothing fits");
+        term::status("nothing fits");
         return Ok(());
     }
     let rows: Vec<Vec<String>> = hits
@@ -172,12 +200,13 @@ fn search(registry: &Registry, query: &str, json: bool) -> Outcome {
     term::table(&["capability", "score", "fits", "what it does"], &rows)
 }
 
-fn hit_json(hit: &Hit) -> Value {
-    json!({
+fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
+    let stats = registry.stats(&hit.capability.name)?;
+    Ok(json!({
         "name": hit.capability.name, "score": hit.score, "fits": hit.score >= FITS && hit.suppressed_by.is_none(),
         "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
-        "capability": hit.capability.capability, "runs": hit.stats.runs, "failures": hit.stats.failures,
-    })
+        "capability": hit.capability.capability, "runs": stats.runs, "failures": stats.failures,
+    }))
 }
 
 fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome {
@@ -188,7 +217,8 @@ fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome
         let mut shown = json!({
             "capability": capability, "code_matches_digest": code.matches_digest,
             "stats": {"runs": stats.runs, "failures": stats.failures, "mean_ms": stats.mean_ms,
-                      "last_used": stats.last_used, "recent": stats.recent, "errors": stats.errors},
+                      "last_used": stats.last_used, "recent": stats.recent, "errors": stats.errors,
+                      "egress": stats.egress},
         });
         if with_code {
             shown["code"] = json!(code.text);
@@ -201,7 +231,7 @@ fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome
             "{}  {}  {}",
             style.bold(&term::flat(&capability.signature())),
             capability.version,
-            status(capability.status)
+            capability.status.as_str()
         ),
         term::flat(&capability.capability),
     ];
@@ -221,9 +251,16 @@ fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome
     }
     add("made", [made_by(&capability), capability.created.clone()].join(", "));
     add("runs", format!("{} ({} failed), {:.1} ms on average", stats.runs, stats.failures, stats.mean_ms));
+    for egress in &stats.egress {
+        add("network", traffic(egress));
+    }
+    if capability.runtime != Runtime::Typescript {
+        add("runtime", capability.runtime.as_str().to_owned());
+    }
+    add("packages", capability.dependencies.join(", "));
     for example in &capability.examples {
-        let result = example.returns.as_ref().map_or_else(|| "(must run)".to_owned(), Value::to_string);
-        add("example", format!("{} → {result}{}", example.args, if example.held_out { "  (held out)" } else { "" }));
+        let held_out = if example.held_out { "  (held out)" } else { "" };
+        add("example", format!("{} → {}{held_out}", example.args, wanted(example)));
     }
     if !code.matches_digest {
         add("changed", "the code was changed by hand since it was checked, so it does not run".to_owned());
@@ -234,6 +271,24 @@ fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome
         term::line(format!("\n{}", code.text.trim_end()))?;
     }
     Ok(())
+}
+
+/// What it did with one host, in all its runs.
+fn traffic(egress: &Egress) -> String {
+    let host = if egress.host.is_empty() { "other hosts" } else { &egress.host };
+    let denied = if egress.denied > 0 { format!(", {} refused", egress.denied) } else { String::new() };
+    let (sent, received) = (fetch::size(egress.sent_bytes), fetch::size(egress.received_bytes));
+    format!("{host}: {} requests{denied}, {sent} sent, {received} received", egress.requests)
+}
+
+/// What an example says about its result.
+fn wanted(example: &Example) -> String {
+    match (&example.returns, &example.matches) {
+        (Some(value), None) => value.to_string(),
+        (None, Some(pattern)) => format!("matches {pattern}"),
+        (Some(value), Some(pattern)) => format!("{value}, matches {pattern}"),
+        (None, None) => "(must run)".to_owned(),
+    }
 }
 
 fn history(registry: &Registry, name: &str, json: bool) -> Outcome {
@@ -256,29 +311,52 @@ fn history(registry: &Registry, name: &str, json: bool) -> Outcome {
     term::table(&["version", "date", "commit", "change"], &rows)
 }
 
-fn set_status(registry: &Registry, name: &str, to: Status, common: &Common) -> Outcome {
-    let capability = existing(registry, name)?;
-    let commit = registry.set_status(&capability.name, to)?;
-    done(common, &json!({"name": name, "status": to, "commit": commit}), format!("{name} is {}", status(to)))
+fn set_status(home: &Home, name: &str, to: Status, json: bool) -> Outcome {
+    let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
+    dispatch.set_status(&existing(dispatch.registry(), name)?.name, to)?;
+    done(json, &json!({"name": name, "status": to}), format!("{name} is {}", to.as_str()))
 }
 
-fn execute(home: &Home, name: &str, args: &str, common: &Common) -> Outcome {
-    let args = arguments(args)?;
-    let ran = with_forge(home, common, async |forge, cancel| {
-        existing(forge.dispatch().registry(), name)?;
-        let mut show = Show::new(false, common.quiet);
-        let mut approver = run::approver(common.json, cancel);
-        let emit = &mut |event| show.event(&event);
-        Ok(forge.dispatch().run(name, args, emit, approver.as_mut(), cancel).await?)
-    })?;
-    if common.json {
+fn remove(home: &Home, name: &str, json: bool) -> Outcome {
+    let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
+    dispatch.remove(&existing(dispatch.registry(), name)?.name)?;
+    done(json, &json!({"removed": name}), format!("{name} is removed"))
+}
+
+fn execute(home: &Home, args: &Run, json: bool) -> Outcome {
+    let given = arguments(&args.args)?;
+    run::enter(&args.place)?;
+    let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
+    existing(dispatch.registry(), &args.name)?;
+    let ran = run::block(async |signals| Ok(dispatch.run(&args.name, given, &signals.work()).await?))?;
+    if let Some(problem) = &ran.uncounted {
+        term::status(format!("this run is missing in the statistics: {}", problem.message));
+    }
+    if json {
         return term::json(&json!({"result": ran.value, "execution": ran.execution}));
     }
-    term::line(plain(&ran.value))
+    term::line(value_text(&ran.value))
 }
 
-fn register(home: &Home, definition: &Path, code: &Path, common: &Common) -> Outcome {
-    let raw = std::fs::read_to_string(definition).map_err(|e| unreadable(definition, &e))?;
+fn register(home: &Home, args: &Register, json: bool) -> Outcome {
+    let draft = draft(&args.definition, &args.code)?;
+    run::enter(&args.reach.place)?;
+    let forge = run::forge(&config::load(home)?, &args.reach, home)?;
+    let accepted = run::block(async |signals| {
+        let cancel = signals.work();
+        let mut show = Show::new(false);
+        let mut approver = run::approver(json, &cancel);
+        Ok(forge.submit(draft, &mut |event| show.event(&event), approver.as_mut(), &cancel).await?)
+    })?;
+    let shown = json!({
+        "name": accepted.name, "version": accepted.version, "previous": accepted.previous, "verified": accepted.verified,
+    });
+    done(json, &shown, format!("{} {} is registered", accepted.name, accepted.version))
+}
+
+/// What the two files say, with every key checked.
+fn draft(definition: &Path, code: &Path) -> Outcome<Draft> {
+    let raw = files::text(definition)?;
     let no_definition = |problem: String| {
         usage(
             format!("{} is no definition: {problem}", definition.display()),
@@ -293,49 +371,30 @@ fn register(home: &Home, definition: &Path, code: &Path, common: &Common) -> Out
     check_keys(&value).map_err(no_definition)?;
     let mut capability: Capability = serde_json::from_value(value).map_err(|e| no_definition(e.to_string()))?;
     capability.created_by = CreatedBy::Human;
-    let code = std::fs::read_to_string(code).map_err(|e| unreadable(code, &e))?;
-    let draft = Draft { capability, code, request: None, change: "registered by a person".to_owned() };
-    let accepted = with_forge(home, common, async |forge, cancel| {
-        let mut show = Show::new(false, common.quiet);
-        let mut approver = run::approver(common.json, cancel);
-        Ok(forge.submit(draft, &mut |event| show.event(&event), approver.as_mut(), cancel).await?)
-    })?;
-    let shown = json!({
-        "name": accepted.name, "version": accepted.version, "previous": accepted.previous, "verified": accepted.verified,
-    });
-    done(common, &shown, format!("{} {} is registered", accepted.name, accepted.version))
+    let code = files::text(code)?;
+    Ok(Draft {
+        capability,
+        code,
+        request: None,
+        change: "registered by a person".to_owned(),
+        instead_of: None,
+        restored: false,
+    })
 }
 
-/// Runs one piece of work with everything a call passes through; Ctrl-C cancels it.
-fn with_forge<T>(
-    home: &Home,
-    common: &Common,
-    work: impl AsyncFnOnce(&Forge, &CancellationToken) -> Outcome<T>,
-) -> Outcome<T> {
-    let settings = config::load(home)?;
-    let runtime = run::runtime()?;
-    let result = runtime.block_on(async {
-        let forge = run::forge(&settings, common, home)?;
-        let cancel = CancellationToken::new();
-        run::cancel_on_interrupt(cancel.clone());
-        work(&forge, &cancel).await
-    });
-    run::stop(runtime);
-    result
-}
-
-fn arguments(raw: &str) -> Outcome<Value> {
+pub fn arguments(raw: &str) -> Outcome<Value> {
     let text = match raw.strip_prefix('@') {
-        Some(path) => std::fs::read_to_string(path).map_err(|e| unreadable(Path::new(path), &e))?,
-        None if raw == "-" => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map_err(|e| unreadable(Path::new("stdin"), &e))?;
-            text
-        }
+        Some(path) => files::text(Path::new(path))?,
+        None if raw == "-" => files::stdin()?,
         None => raw.to_owned(),
     };
     match serde_json::from_str::<Value>(&text) {
-        Ok(value) if value.is_object() => Ok(value),
+        Ok(value) if value.is_object() => match jarvis_dispatch::check_exact(&value) {
+            Ok(()) => Ok(value),
+            Err(problem) => {
+                Err(usage(format!("--args: {problem}"), "for example --args '{\"n\": \"12345678901234567890\"}'"))
+            }
+        },
         Ok(_) => Err(usage("--args must be a JSON object", "for example --args '{\"n\": 90}'")),
         Err(e) => Err(usage(format!("--args is not JSON: {e}"), "for example --args '{\"n\": 90}'")),
     }
@@ -350,13 +409,11 @@ fn existing(registry: &Registry, name: &str) -> Outcome<Capability> {
     registry.get(&valid)?.ok_or_else(unknown)
 }
 
-fn done(common: &Common, shown: &Value, words: String) -> Outcome {
-    if common.json {
+fn done(json: bool, shown: &Value, words: String) -> Outcome {
+    if json {
         return term::json(shown);
     }
-    if !common.quiet {
-        term::note(words);
-    }
+    term::status(words);
     Ok(())
 }
 
@@ -365,14 +422,5 @@ fn made_by(capability: &Capability) -> String {
         (CreatedBy::Human, _) => "by a person".to_owned(),
         (CreatedBy::Model, Some(model)) => format!("by {model}"),
         (CreatedBy::Model, None) => "by a model".to_owned(),
-    }
-}
-
-fn status(status: Status) -> &'static str {
-    match status {
-        Status::Active => "active",
-        Status::Disabled => "disabled",
-        Status::Quarantined => "quarantined",
-        Status::Retired => "retired",
     }
 }

@@ -1,25 +1,31 @@
 //! `jarvis chat`: a conversation on the terminal; from a pipe, each line is a message.
 
-use crate::cli::Common;
+use crate::cli::{Common, Turn};
 use crate::config::Settings;
 use crate::error::{Failure, Outcome, failed, tell};
 use crate::home::Home;
 use crate::show::Show;
-use crate::{config, model, pull, run, term};
+use crate::signals::Signals;
+use crate::{config, model, run, term};
 use clap::Args;
 use jarvis_agent::{Session, TurnEnd};
 use jarvis_protocol::ErrorKind;
 use reedline::{DefaultPrompt, DefaultPromptSegment, FileBackedHistory, Reedline, Signal};
+use serde_json::json;
 use std::io::{BufRead, IsTerminal};
-use tokio::runtime::Runtime;
-use tokio_util::sync::CancellationToken;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::mpsc;
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  jarvis chat --model local\n\nIn the conversation: /help /model /cost /tools /exit. \
 Ctrl-C cancels a turn, Ctrl-D leaves."
 )]
-pub struct Chat {}
+pub struct Chat {
+    #[command(flatten)]
+    pub turn: Turn,
+}
 
 const HELP: &str = "\
 /model [PROVIDER/MODEL]  which model answers; with a name, changes it
@@ -33,39 +39,29 @@ struct Conversation<'a> {
     settings: Settings,
     home: Home,
     common: &'a Common,
-    runtime: Runtime,
+    flags: &'a Turn,
+    signals: &'a Signals,
 }
 
-pub fn run(_: &Chat, common: &Common) -> Outcome {
+pub fn run(args: &Chat, common: &Common) -> Outcome {
+    let flags = &args.turn;
     let home = Home::find()?;
     let settings = config::load(&home)?;
     let choice = model::choose(&settings, common.model.as_deref())?;
-    let forge = run::forge(&settings, common, &home)?;
-    let runtime = run::runtime()?;
-    let session = runtime.block_on(async {
-        let cancel = CancellationToken::new();
-        let interrupts = run::cancel_on_interrupt(cancel.clone());
-        if common.replay.is_none() {
-            pull::ensure(&choice, &settings, &home, common.quiet, &cancel).await?;
-        }
-        interrupts.abort();
-        let handle = run::handle(&choice, &settings, common, &home)?;
-        run::session(&choice, handle, forge, &settings, common)
-    })?;
-    let mut conversation = Conversation { session, settings, home, common, runtime };
-    let outcome = if std::io::stdin().is_terminal() { conversation.terminal() } else { conversation.piped() };
-    let Conversation { session, runtime, .. } = conversation;
-    drop(session);
-    run::stop(runtime);
-    outcome
+    run::enter(&flags.reach.place)?;
+    let forge = run::forge(&settings, &flags.reach, &home)?;
+    run::block(async |signals| {
+        let answerer = run::answerer(&choice, &settings, flags, &home, &signals.work()).await?;
+        let session = run::session(answerer, forge, &settings, flags);
+        let mut conversation = Conversation { session, settings, home, common, flags, signals };
+        if std::io::stdin().is_terminal() { conversation.terminal().await } else { conversation.piped().await }
+    })
 }
 
 impl Conversation<'_> {
-    fn terminal(&mut self) -> Outcome {
-        if !self.common.quiet {
-            term::note(format!("{} · /help for commands, Ctrl-D leaves", self.session.model().id()));
-        }
-        let mut editor = Reedline::create();
+    async fn terminal(&mut self) -> Outcome {
+        term::status(format!("{} · /help for commands, Ctrl-D leaves", self.session.model().id()));
+        let mut editor = Reedline::create().with_break_signal(self.at_the_end());
         match FileBackedHistory::with_file(2000, self.home.chat_history()) {
             Ok(history) => editor = editor.with_history(Box::new(history)),
             Err(error) => term::note(format!("this conversation's input is not kept: {error}")),
@@ -74,11 +70,15 @@ impl Conversation<'_> {
         loop {
             match editor.read_line(&prompt) {
                 Ok(Signal::Success(line)) => {
-                    if !self.handle(&line)? {
+                    if !self.handle(&line).await? {
                         return Ok(());
                     }
                 }
                 Ok(Signal::CtrlD) => return Ok(()),
+                Ok(Signal::ExternalBreak(_)) => {
+                    term::note("");
+                    return Err(Failure::Told(130));
+                }
                 // Nothing runs: Ctrl-C clears the line. The enum is open to signals of later versions.
                 Ok(_) => {}
                 Err(e) => return Err(failed(ErrorKind::Internal, format!("the terminal cannot be read: {e}"))),
@@ -86,90 +86,133 @@ impl Conversation<'_> {
         }
     }
 
-    fn piped(&mut self) -> Outcome {
-        for line in std::io::stdin().lock().lines() {
+    /// Becomes true when the process is to end; the editor looks at it while it waits, and puts the terminal right.
+    fn at_the_end(&self) -> Arc<AtomicBool> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (end, told) = (self.signals.end().clone(), ended.clone());
+        tokio::spawn(async move {
+            end.cancelled().await;
+            told.store(true, Ordering::Relaxed);
+        });
+        ended
+    }
+
+    async fn piped(&mut self) -> Outcome {
+        let mut lines = lines_of_stdin();
+        loop {
+            let waiting = self.signals.work();
+            let line = tokio::select! {
+                biased;
+                () = waiting.cancelled() => return Err(Failure::Told(130)),
+                line = lines.recv() => line,
+            };
+            let Some(line) = line else { return Ok(()) };
             let line = line.map_err(|e| failed(ErrorKind::Usage, format!("stdin cannot be read: {e}")))?;
-            if !self.handle(&line)? {
-                break;
+            if !self.handle(&line).await? {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     /// One line; false ends the conversation.
-    fn handle(&mut self, line: &str) -> Outcome<bool> {
+    async fn handle(&mut self, line: &str) -> Outcome<bool> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         match word {
             "" => {}
             "/exit" | "/quit" => return Ok(false),
-            "/help" => term::note(HELP),
-            "/cost" => {
-                let usage = self.session.usage();
-                term::note(format!(
-                    "{} tokens in ({} from a cache), {} out, ${:.4}",
-                    usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.cost_usd
-                ));
-            }
-            "/tools" => {
-                for capability in run::registry(&self.home)?.list()?.capabilities {
-                    term::note(term::flat(&format!("{} — {}", capability.signature(), capability.capability)));
-                }
-            }
-            "/model" if rest.trim().is_empty() => term::note(self.session.model().id()),
+            // Among JSON lines it would be none.
+            "/help" if self.common.json => term::note(HELP),
+            "/help" => term::line(HELP)?,
+            "/cost" => self.cost()?,
+            "/tools" => self.tools()?,
+            "/model" if rest.trim().is_empty() => self.which_model()?,
             "/model" => {
-                if let Err(failure) = self.change_model(rest.trim()) {
-                    self.keep_on(failure)?;
+                if let Err(failure) = self.change_model(rest.trim()).await {
+                    keep_on(failure)?;
                 }
             }
             _ if word.starts_with('/') && !word[1..].contains('/') => {
                 term::note(format!("there is no {word}; /help lists what there is"))
             }
-            _ => self.turn(line)?,
+            _ => self.turn(line).await?,
         }
         Ok(true)
     }
 
-    fn change_model(&mut self, named: &str) -> Outcome {
+    fn which_model(&self) -> Outcome {
+        let id = self.session.model().id();
+        if self.common.json { term::json(&json!({"model": id})) } else { term::line(id) }
+    }
+
+    fn cost(&self) -> Outcome {
+        let usage = self.session.usage();
+        if self.common.json {
+            return term::json(&json!({"usage": usage}));
+        }
+        term::line(format!(
+            "{} tokens in ({} from a cache), {} out, ${:.4}",
+            usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.cost_usd
+        ))
+    }
+
+    fn tools(&self) -> Outcome {
+        let listed = run::registry(&self.home)?.list()?.capabilities;
+        if self.common.json {
+            return term::json(&json!({"capabilities": listed}));
+        }
+        if listed.is_empty() {
+            term::status("nothing is registered yet");
+        }
+        listed.iter().try_for_each(|c| term::line(term::flat(&format!("{} — {}", c.signature(), c.capability))))
+    }
+
+    async fn change_model(&mut self, named: &str) -> Outcome {
         let choice = model::resolve(&self.settings, named, "/model")?;
-        self.runtime.block_on(async {
-            let cancel = CancellationToken::new();
-            let interrupts = run::cancel_on_interrupt(cancel.clone());
-            let pulled = pull::ensure(&choice, &self.settings, &self.home, self.common.quiet, &cancel).await;
-            interrupts.abort();
-            pulled
-        })?;
-        let handle = run::handle(&choice, &self.settings, self.common, &self.home)?;
-        self.session.set_model(handle, choice.price(&self.settings));
-        term::note(format!("{} answers from now on", choice.id));
+        let cancel = self.signals.work();
+        let answerer = run::answerer(&choice, &self.settings, self.flags, &self.home, &cancel).await?;
+        self.session.set_model(answerer.handle, answerer.mode, answerer.price);
+        term::status(format!("{} answers from now on", choice.id));
         Ok(())
     }
 
-    fn turn(&mut self, text: &str) -> Outcome {
-        let mut show = Show::new(self.common.json, self.common.quiet);
-        let end = self.runtime.block_on(async {
-            let cancel = CancellationToken::new();
-            let interrupts = run::cancel_on_interrupt(cancel.clone());
-            let mut approver = run::approver(self.common.json, &cancel);
-            let end = self.session.turn(text, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;
-            interrupts.abort();
-            end
-        });
+    async fn turn(&mut self, text: &str) -> Outcome {
+        let model = self.session.model();
+        if let Err(failure) = run::fits(text, model.id(), model.traits().context_tokens) {
+            return keep_on(failure);
+        }
+        let mut show = Show::new(self.common.json);
+        let cancel = self.signals.work();
+        let mut approver = run::approver(self.common.json, &cancel);
+        let end = self.session.turn(text, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;
         show.finish()?;
         match end {
             TurnEnd::Completed { .. } => Ok(()),
-            TurnEnd::Failed(body) => self.keep_on(Failure::Body(body)),
+            TurnEnd::Failed(body) => keep_on(Failure::Body(body)),
         }
     }
+}
 
-    /// A failed turn does not end a conversation.
-    fn keep_on(&self, failure: Failure) -> Outcome {
-        match failure {
-            Failure::Body(body) => {
-                tell(&body);
-                Ok(())
-            }
-            other => Err(other),
+/// A failed turn does not end a conversation.
+fn keep_on(failure: Failure) -> Outcome {
+    match failure {
+        Failure::Body(body) => {
+            tell(&body);
+            Ok(())
         }
+        other => Err(other),
     }
+}
+
+/// Read in a thread of its own: a pipe that stays silent must not keep the process from ending.
+fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<String>> {
+    let (send, lines) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            if send.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
 }

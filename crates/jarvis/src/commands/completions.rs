@@ -1,12 +1,16 @@
 //! `jarvis completions SHELL`.
 
-use crate::cli::Cli;
+use crate::cli::{Cli, unused_json, unused_model};
 use crate::error::Outcome;
 use crate::term;
 use clap::{Args, CommandFactory};
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  jarvis completions bash > ~/.local/share/bash-completion/completions/jarvis")]
+#[command(
+    arg = unused_model(),
+    arg = unused_json(),
+    after_help = "Example:\n  jarvis completions bash > ~/.local/share/bash-completion/completions/jarvis"
+)]
 pub struct Completions {
     shell: clap_complete::Shell,
 }

@@ -1,6 +1,6 @@
 //! `jarvis config`.
 
-use crate::cli::Common;
+use crate::cli::{Common, unused_model};
 use crate::config::{self, KEYS};
 use crate::error::{Outcome, failed, usage};
 use crate::home::Home;
@@ -10,7 +10,7 @@ use jarvis_protocol::ErrorKind;
 use serde_json::{Value, json};
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = keys_help())]
+#[command(arg = unused_model(), after_help = keys_help())]
 pub enum Config {
     /// Prints the settings in force (defaults, file, environment), or one of them.
     #[command(after_help = "Examples:\n  jarvis config get\n  jarvis config get limits.max_turns")]
@@ -37,7 +37,10 @@ fn keys_help() -> String {
     for key in KEYS {
         help += &format!("  {:<22} {:<24} {}\n", key.path, key.env, key.about);
     }
-    help + "  providers.NAME.{base_url, api_key_env, wire, model, context_tokens, mode, headers, idle_timeout_s, retries}\n  \
+    help + "  providers.NAME.base_url                      of a server that speaks one of the two wires\n  \
+            providers.NAME.wire                          openai (chat completions; the default) or anthropic (messages)\n  \
+            providers.NAME.api_key_env                   the variable that holds the key; \"\" where none is needed\n  \
+            providers.NAME.{model, context_tokens, mode, headers, idle_timeout_s, retries}\n  \
             prices.\"PROVIDER/MODEL\".{input, output}      US dollars per million tokens\n  \
             models.NAME.{file, bytes, sha256, sources}   model files of your own for local/NAME"
 }
@@ -45,35 +48,37 @@ fn keys_help() -> String {
 pub fn run(args: Config, common: &Common) -> Outcome {
     let home = Home::find()?;
     match args {
+        Config::Path if common.json => term::json(&json!({"path": home.config()})),
         Config::Path => term::line(home.config().display()),
         Config::Get { key } => get(&home, key.as_deref(), common.json),
-        Config::Set { key, value } => {
-            if key == "model" {
-                model::known_provider(&config::load(&home)?, value.trim_matches('"'), "config set")?;
-            }
-            let written = config::set(&home, &key, &value)?;
-            if common.json {
-                return term::json(&json!({"key": key, "value": written}));
-            }
-            if !common.quiet {
-                term::note(format!("{key} = {written}"));
-            }
-            if let Some(known) =
-                KEYS.iter().find(|k| k.path == key && std::env::var_os(k.env).is_some_and(|v| !v.is_empty()))
-            {
-                term::note(format!("note: {} is set and goes before the file", known.env));
-            }
-            Ok(())
-        }
+        Config::Set { key, value } => set(&home, &key, &value, common.json),
         Config::Edit => {
             let editor =
                 ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.trim().is_empty()));
             let editor = editor.ok_or_else(|| usage("no editor is set", "set EDITOR, for example EDITOR=nano"))?;
             let changed = config::edit(&home, &editor)?;
-            term::note(if changed { "config.toml is changed" } else { "nothing was changed" });
+            if common.json {
+                return term::json(&json!({"changed": changed}));
+            }
+            term::status(if changed { "config.toml is changed" } else { "nothing was changed" });
             Ok(())
         }
     }
+}
+
+fn set(home: &Home, key: &str, value: &str, json: bool) -> Outcome {
+    if key == "model" {
+        model::known_provider(&config::load(home)?, value.trim_matches('"'), "config set")?;
+    }
+    let written = config::set(home, key, value)?;
+    if let Some(known) = KEYS.iter().find(|k| k.path == key && std::env::var_os(k.env).is_some_and(|v| !v.is_empty())) {
+        term::status(format!("note: {} is set and goes before the file", known.env));
+    }
+    if json {
+        return term::json(&json!({"key": key, "value": config::value_of(&written)}));
+    }
+    term::status(format!("{key} = {written}"));
+    Ok(())
 }
 
 fn get(home: &Home, key: Option<&str>, json: bool) -> Outcome {

@@ -2,16 +2,18 @@
 
 use crate::cli::Common;
 use crate::config;
-use crate::error::{Failure, Outcome};
+use crate::error::{Failure, Outcome, failed};
 use crate::home::Home;
 use crate::model::{self, What};
 use crate::{run, term};
 use clap::Args;
 use jarvis_audit::AuditLog;
 use jarvis_model::fetch::{self, Presence};
+use jarvis_protocol::ErrorKind;
 use jarvis_registry::Registry;
+use jarvis_sandbox::SandboxError;
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 #[command(
@@ -30,8 +32,8 @@ struct Finding {
     fix: Option<String>,
 }
 
-/// How the probe names what a worker must not be able to do.
-const BREAK_OUT: &str = "sandbox: cannot ";
+/// How the probes name what a worker, or a program in the jail, must not be able to do.
+const BREAK_OUT: &str = ": cannot ";
 
 /// Below this a registration or a state of the model may not find room.
 const LOW_BYTES: u64 = 500 << 20;
@@ -41,6 +43,11 @@ pub fn run(_: &Doctor, common: &Common) -> Outcome {
     let mut findings = Vec::new();
     model_found(&home, common, &mut findings);
     sandbox(&mut findings);
+    run::block(async |_| {
+        jail(&home, &mut findings).await;
+        runtimes(&home, &mut findings).await;
+        Ok(())
+    })?;
     findings.push(writable(&home));
     findings.push(registry(&home));
     findings.push(audit(&home));
@@ -60,13 +67,14 @@ fn show(home: &Home, findings: &[Finding]) -> Outcome {
     let style = term::stdout_style();
     term::line(format!("home {}", home.root().display()))?;
     // Ways out that are all closed are one line; an open one is shown by itself.
-    let closed = |f: &&Finding| f.ok && f.what.starts_with(BREAK_OUT);
+    let closed = |f: &&Finding| f.ok && f.what.contains(BREAK_OUT);
     let denied = findings.iter().filter(closed).count();
     let wide = findings.iter().filter(|f| !closed(f)).map(|f| f.what.len()).max().unwrap_or(0);
     for finding in findings.iter().filter(|f| !closed(f)) {
         let mark = match (finding.ok, finding.essential) {
             (true, _) => style.green("ok     "),
             (false, true) => style.red("MISSING"),
+            (false, false) if finding.what.starts_with("runtime: ") => style.dim("absent "),
             (false, false) => style.bold("weaker "),
         };
         term::line(format!("{mark} {:<wide$}  {}", finding.what, finding.detail))?;
@@ -75,7 +83,8 @@ fn show(home: &Home, findings: &[Finding]) -> Outcome {
         }
     }
     if denied > 0 {
-        let text = format!("{denied} attempts of a worker to break out, all denied (--json lists them)");
+        let text =
+            format!("{denied} attempts to break out of a worker and of the jail, all denied (--json lists them)");
         term::line(format!("{} {:<wide$}  {text}", style.green("ok     "), "sandbox: attempts"))?;
     }
     Ok(())
@@ -110,25 +119,29 @@ fn model_found(home: &Home, common: &Common, findings: &mut Vec<Finding>) {
         Err(failure) => return findings.push(finding("model", true, Err(words(failure)))),
     };
     let chosen = format!("{} ({})", choice.id, choice.why);
-    let state = match &choice.what {
-        What::Remote { endpoint, .. } => Ok(format!("{chosen} at {}", endpoint.base_url)),
-        What::File(path) => Ok(format!("{chosen}: {}", path.display())),
+    // A model that the next question fetches, or mends, is no defect.
+    let still_to_fetch = |state: String| {
+        let told = format!("{chosen}: {state}");
+        (false, Err((told, Some("nothing to do: the next question fetches it (or now: jarvis model pull)".to_owned()))))
+    };
+    let (essential, state) = match &choice.what {
+        What::Remote { endpoint, .. } => (true, Ok(format!("{chosen} at {}", endpoint.base_url))),
+        What::File(path) => (true, Ok(format!("{chosen}: {}", path.display()))),
         What::Known(file) => match fetch::presence(file, home.models()) {
-            Presence::Checked => Ok(format!("{chosen}: here, digest ok")),
-            Presence::Unchecked => Ok(format!("{chosen}: here, its digest is compared at first use")),
-            Presence::Missing | Presence::Partial { .. } => Err((
-                format!("{chosen}: not fetched yet ({})", fetch::size(file.bytes)),
-                Some("jarvis model pull (or just ask something)".to_owned()),
+            Presence::Checked => (true, Ok(format!("{chosen}: here, digest ok"))),
+            Presence::Unchecked => (true, Ok(format!("{chosen}: here, its digest is compared at first use"))),
+            Presence::Missing => still_to_fetch(format!("not fetched yet ({})", fetch::size(file.bytes))),
+            Presence::Partial { bytes } => still_to_fetch(format!(
+                "{} of {} are here; the next question goes on with it",
+                fetch::size(bytes),
+                fetch::size(file.bytes)
             )),
-            Presence::WrongSize { bytes } => Err((
-                format!("{chosen}: damaged, {bytes} bytes instead of {}", file.bytes),
-                Some("jarvis model pull".to_owned()),
+            Presence::WrongSize { bytes } => still_to_fetch(format!(
+                "the file has {bytes} bytes instead of {}; the next question puts it aside and fetches it anew",
+                file.bytes
             )),
         },
     };
-    // A model that is still to be fetched is no defect: the first question fetches it.
-    let essential =
-        !matches!(&choice.what, What::Known(file) if fetch::presence(file, home.models()) == Presence::Missing);
     findings.push(finding("model", essential, state));
 }
 
@@ -144,6 +157,38 @@ fn sandbox(findings: &mut Vec<Finding>) {
         detail: layer.detail,
         fix: layer.fix,
     }));
+}
+
+/// Without a jail no program of the person runs, which capabilities in TypeScript do without.
+async fn jail(home: &Home, findings: &mut Vec<Finding>) {
+    let scratch = tempfile::tempdir().map_err(|e| failed(ErrorKind::Disk, format!("no temporary folder: {e}")));
+    let tried = match (run::processes(home), scratch) {
+        (Ok(processes), Ok(scratch)) => processes.probe(scratch.path()).await,
+        (Err(failure), _) | (_, Err(failure)) => return findings.push(finding("jail", false, Err(words(failure)))),
+    };
+    findings.extend(tried.into_iter().map(|layer| Finding {
+        essential: false,
+        what: layer.name,
+        ok: layer.in_force,
+        detail: layer.detail,
+        fix: layer.fix,
+    }));
+}
+
+/// What capabilities can run in beside the embedded engine.
+async fn runtimes(home: &Home, findings: &mut Vec<Finding>) {
+    let executor = match config::load(home).and_then(|settings| run::executor(&settings, home)) {
+        Ok(executor) => executor,
+        // Told already where the settings were read.
+        Err(_) => return,
+    };
+    let told = |found: Result<PathBuf, SandboxError>| {
+        let fix = |e: &SandboxError| e.hint().map(str::to_owned);
+        found.map(|program| program.display().to_string()).map_err(|e| (e.to_string(), fix(&e)))
+    };
+    findings.push(finding("runtime: typescript", true, Ok("embedded".to_owned())));
+    findings.push(finding("runtime: python", false, told(executor.python_program().await)));
+    findings.push(finding("runtime: deno", false, told(executor.deno_program())));
 }
 
 fn registry(home: &Home) -> Finding {

@@ -3,16 +3,20 @@
 pub mod ask;
 mod audit;
 mod bench;
+mod bench_sandbox;
 mod cap;
 mod chat;
 mod completions;
 mod config;
 mod doctor;
 mod model;
+mod sandbox;
+mod secret;
 mod selfext;
 
 use crate::cli::Common;
 use crate::error::Outcome;
+pub use cap::Cap;
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
@@ -21,18 +25,24 @@ pub enum Command {
     Chat(chat::Chat),
     /// Capabilities: what jarvis has learned to do.
     #[command(subcommand)]
-    Cap(cap::Cap),
+    Cap(Cap),
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
     /// Settings.
     #[command(subcommand)]
     Config(config::Config),
+    /// Secrets, by name: which there are, and the hosts that each may be sent to.
+    #[command(subcommand)]
+    Secret(secret::Secret),
     /// The record of what was meant to be done and what came of it.
     #[command(subcommand)]
     Audit(audit::Audit),
     /// Says what works here, and how to mend what does not.
     Doctor(doctor::Doctor),
+    /// Code and programs by hand, in the isolation that jarvis gives everything it runs.
+    #[command(subcommand)]
+    Sandbox(sandbox::Sandbox),
     /// Measurements.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -46,8 +56,10 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Cap(args) => cap::run(args, common),
         Command::Model(args) => model::run(args, common),
         Command::Config(args) => config::run(args, common),
+        Command::Secret(args) => secret::run(args, common),
         Command::Audit(args) => audit::run(&args, common),
         Command::Doctor(args) => doctor::run(&args, common),
+        Command::Sandbox(args) => sandbox::run(args, common),
         Command::Bench(args) => bench::run(&args, common),
         Command::Completions(args) => completions::run(&args),
     }

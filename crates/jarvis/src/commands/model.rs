@@ -1,6 +1,6 @@
 //! `jarvis model`.
 
-use crate::cli::Common;
+use crate::cli::{Common, Tape, unused_model};
 use crate::config::{self, Settings};
 use crate::error::{Failure, Outcome, config as config_error};
 use crate::home::Home;
@@ -24,7 +24,7 @@ pub enum Model {
     #[command(after_help = "Example:\n  jarvis model list")]
     List,
     /// Fetches an embedded model: resumable, from several sources in turn, never used unless its SHA-256 matches.
-    #[command(after_help = "Examples:\n  jarvis model pull\n  jarvis model pull qwen2.5-coder-0.5b")]
+    #[command(arg = unused_model(), after_help = "Examples:\n  jarvis model pull\n  jarvis model pull qwen2.5-coder-0.5b")]
     Pull {
         /// Default: the model that is used when nothing else is set up.
         name: Option<String>,
@@ -36,7 +36,7 @@ pub enum Model {
         name: Option<String>,
     },
     /// Makes a model the one that answers (writes it into config.toml).
-    #[command(after_help = "Example:\n  jarvis model use local/qwen2.5-coder-0.5b")]
+    #[command(arg = unused_model(), after_help = "Example:\n  jarvis model use local/qwen2.5-coder-0.5b")]
     Use {
         /// PROVIDER/MODEL, or the name of an embedded model.
         name: String,
@@ -55,9 +55,7 @@ pub fn run(args: Model, common: &Common) -> Outcome {
             if common.json {
                 return term::json(&choice);
             }
-            if !common.quiet {
-                term::note(format!("{} answers from now on", choice.id));
-            }
+            term::status(format!("{} answers from now on", choice.id));
             Ok(())
         }
         Model::Test { name } => {
@@ -120,14 +118,7 @@ fn pull(home: &Home, settings: &Settings, name: Option<&str>, common: &Common) -
     let file = files.iter().find(|file| file.name == wanted).ok_or_else(|| {
         config_error(format!("there is no embedded model `{wanted}`"), format!("known: {}", known.join(", ")))
     })?;
-    let runtime = run::runtime()?;
-    let pulled = runtime.block_on(async {
-        let cancel = CancellationToken::new();
-        run::cancel_on_interrupt(cancel.clone());
-        pull::pull(file, settings, home, common.quiet, &cancel).await
-    });
-    run::stop(runtime);
-    let path = pulled?;
+    let path = run::block(async |signals| pull::pull(file, settings, home, &signals.work()).await)?;
     if common.json {
         return term::json(&json!({"name": file.name, "file": path, "bytes": file.bytes, "sha256": file.sha256}));
     }
@@ -144,18 +135,11 @@ struct Tested {
 }
 
 fn test(home: &Home, settings: &Settings, choice: &Choice, common: &Common) -> Outcome {
-    let runtime = run::runtime()?;
-    let tested = runtime.block_on(async {
-        let cancel = CancellationToken::new();
-        run::cancel_on_interrupt(cancel.clone());
-        if common.replay.is_none() {
-            pull::ensure(choice, settings, home, common.quiet, &cancel).await?;
-        }
-        let handle = run::handle(choice, settings, common, home)?;
+    let tested = run::block(async |signals| {
+        let cancel = signals.work();
+        let handle = run::handle(choice, settings, &Tape::default(), home, &cancel).await?;
         measure(&handle, &cancel).await
-    });
-    run::stop(runtime);
-    let tested = tested?;
+    })?;
     let native = matches!(tested.tools, Some(Ok(true)));
     let recommended = if native { Mode::Native } else { Mode::Staged };
     // From the second token on: loading and reading the prompt are not writing.
@@ -187,7 +171,7 @@ fn test(home: &Home, settings: &Settings, choice: &Choice, common: &Common) -> O
         && !native
         && now != Mode::Staged
     {
-        term::note(format!("to have it led so: jarvis config set providers.{}.mode staged", endpoint.provider));
+        term::status(format!("to have it led so: jarvis config set providers.{}.mode staged", endpoint.provider));
     }
     Ok(())
 }
@@ -204,7 +188,7 @@ async fn measure(handle: &ModelHandle, cancel: &CancellationToken) -> Outcome<Te
                 Delta::Text(_) | Delta::Reasoning(_) => {
                     first.get_or_insert_with(|| started.elapsed());
                 }
-                Delta::Status(status) => term::note(status),
+                Delta::Status(status) => term::status(status),
             },
             cancel,
         )

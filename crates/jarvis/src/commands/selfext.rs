@@ -1,14 +1,16 @@
 //! Runs a file of self-extension tasks against this very binary and counts what came of it.
 
 use super::bench::Selfext;
-use crate::cli::Common;
-use crate::error::{Failure, Outcome, failed, unreadable, usage};
+use crate::cli::{Common, ModeArg};
+use crate::error::{Failure, Outcome, disk, failed, usage};
 use crate::home::Home;
-use crate::{config, model, pull, run, term};
+use crate::{config, files, model, pull, run, term};
+use clap::ValueEnum;
 use fancy_regex::Regex;
 use jarvis_protocol::{ErrorKind, Event, ForgeStep};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -68,20 +70,69 @@ impl Row {
     }
 }
 
-struct Bench<'a> {
+struct Bench {
     program: PathBuf,
     model: String,
+    mode: Option<ModeArg>,
     models: PathBuf,
+    /// The person's own; its providers and prices are part of what is measured.
+    config: PathBuf,
     homes: PathBuf,
     timeout: Duration,
-    common: &'a Common,
+    /// Ends the whole run.
+    cancel: CancellationToken,
 }
 
 pub fn run(args: &Selfext, common: &Common) -> Outcome {
-    let raw = std::fs::read_to_string(&args.tasks).map_err(|e| unreadable(&args.tasks, &e))?;
-    let mut file: TaskFile = serde_json::from_str(&raw).map_err(|e| {
-        usage(format!("{} is no task file: {e}", args.tasks.display()), "see `jarvis bench selfext --help`")
-    })?;
+    let file = tasks(args)?;
+    let home = Home::find()?;
+    let settings = config::load(&home)?;
+    let choice = model::choose(&settings, common.model.as_deref())?;
+    let temporary = tempfile::Builder::new()
+        .prefix("jarvis-bench-")
+        .tempdir()
+        .map_err(|e| disk(Path::new("a temporary folder"), &e))?;
+    let homes = args.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
+    run::block(async |signals| {
+        let bench = Bench {
+            program: std::env::current_exe().map_err(|e| disk(Path::new("this program"), &e))?,
+            model: choice.id.clone(),
+            mode: args.lead.mode,
+            models: std::path::absolute(home.models()).map_err(|e| disk(home.models(), &e))?,
+            config: home.config(),
+            homes: std::path::absolute(&homes).map_err(|e| disk(&homes, &e))?,
+            timeout: Duration::from_secs(args.timeout),
+            cancel: signals.work(),
+        };
+        bench.refuse_what_is_there(&file)?;
+        // Once, so that no task is measured with it.
+        pull::ensure(&choice, &settings, &home, &bench.cancel).await?;
+        let mut rows = Vec::new();
+        bench.all(&file, &mut rows)?;
+        report(&bench, &rows, common)?;
+        if bench.cancel.is_cancelled() { Err(Failure::Told(130)) } else { Ok(()) }
+    })
+}
+
+/// The file, as far as it was asked for. What is wrong with it is told before anything runs.
+fn tasks(args: &Selfext) -> Outcome<TaskFile> {
+    let raw = files::text(&args.tasks)?;
+    let wrong = |problem: String| {
+        usage(format!("{} is no task file: {problem}", args.tasks.display()), "see `jarvis bench selfext --help`")
+    };
+    let mut file: TaskFile = serde_json::from_str(&raw).map_err(|e| wrong(e.to_string()))?;
+    let mut folders = HashSet::new();
+    for task in &file.tasks {
+        if task.id.is_empty() || !folders.insert(folder(&task.id)) {
+            return Err(wrong(format!("the id `{}` is empty or stands for two tasks", task.id)));
+        }
+    }
+    if let Some(task) = file.reuse.iter().find(|task| !file.tasks.iter().any(|made| made.id == task.id)) {
+        return Err(wrong(format!("the reuse case `{}` has no task of that id", task.id)));
+    }
+    for task in file.tasks.iter().chain(&file.reuse) {
+        expression(task)?;
+    }
     if !args.only.is_empty() {
         let wanted = |id: &String| args.only.contains(id);
         file.tasks.retain(|task| wanted(&task.id));
@@ -91,109 +142,98 @@ pub fn run(args: &Selfext, common: &Common) -> Outcome {
             return Err(usage(format!("no task has the id {}", args.only.join(", ")), "the ids are in the task file"));
         }
     }
-    // All expressions first: a bad one must not cost a run.
-    for task in file.tasks.iter().chain(&file.reuse) {
-        expression(task)?;
-    }
-    let home = Home::find()?;
-    let settings = config::load(&home)?;
-    let choice = model::choose(&settings, common.model.as_deref())?;
-    fetch_model(&choice, &settings, &home, common)?;
-    let temporary = tempfile::Builder::new()
-        .prefix("jarvis-bench-")
-        .tempdir()
-        .map_err(|e| disk(Path::new("a temporary folder"), &e))?;
-    let homes = args.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
-    let bench = Bench {
-        program: std::env::current_exe().map_err(|e| disk(Path::new("this program"), &e))?,
-        model: choice.id.clone(),
-        models: std::path::absolute(home.models()).map_err(|e| disk(home.models(), &e))?,
-        homes: std::path::absolute(&homes).map_err(|e| disk(&homes, &e))?,
-        timeout: Duration::from_secs(args.timeout),
-        common,
-    };
-    let rows = bench.all(&file, &home)?;
-    report(&bench, &rows, common)
+    Ok(file)
 }
 
-fn fetch_model(choice: &model::Choice, settings: &config::Settings, home: &Home, common: &Common) -> Outcome {
-    let runtime = run::runtime()?;
-    let ready = runtime.block_on(async {
-        let cancel = CancellationToken::new();
-        run::cancel_on_interrupt(cancel.clone());
-        pull::ensure(choice, settings, home, common.quiet, &cancel).await
-    });
-    run::stop(runtime);
-    ready
+/// The name of a task's home. Never with a dot, which those of small talk have.
+fn folder(id: &str) -> String {
+    id.chars().map(|c| if c.is_alphanumeric() || c == '-' || c == '_' { c } else { '_' }).collect()
 }
 
-impl Bench<'_> {
-    fn all(&self, file: &TaskFile, home: &Home) -> Outcome<Vec<Row>> {
-        let mut rows: Vec<Row> = Vec::new();
+impl Bench {
+    /// One row after the other, until all are there or somebody ends it.
+    fn all(&self, file: &TaskFile, rows: &mut Vec<Row>) -> Outcome {
         for task in &file.tasks {
-            self.fresh(&self.home_of(&task.id), home)?;
-            rows.push(self.one(Part::Task, &task.id, &task.request, Some(&expression(task)?))?);
-            self.tell(rows.last());
+            let home = self.homes.join(folder(&task.id));
+            self.fresh(&home)?;
+            let Some(row) = self.one(Part::Task, &task.id, &home, &task.request, Some(&expression(task)?))? else {
+                return Ok(());
+            };
+            self.tell(&row);
+            rows.push(row);
         }
         for task in &file.reuse {
-            let mut row = self.one(Part::Reuse, &task.id, &task.request, Some(&expression(task)?))?;
+            let home = self.homes.join(folder(&task.id));
+            let Some(mut row) = self.one(Part::Reuse, &task.id, &home, &task.request, Some(&expression(task)?))? else {
+                return Ok(());
+            };
             let made = rows.iter().find(|r| r.part == Part::Task && r.id == task.id).map(|r| r.built.as_slice());
             row.reused =
                 row.built.is_empty() && made.is_some_and(|made| row.used.iter().any(|used| made.contains(used)));
+            self.tell(&row);
             rows.push(row);
-            self.tell(rows.last());
         }
         for (index, text) in file.small_talk.iter().enumerate() {
-            let id = format!("talk-{}", index + 1);
-            self.fresh(&self.home_of(&id), home)?;
-            let mut row = self.one(Part::SmallTalk, &id, text, None)?;
+            let home = self.talk(index);
+            self.fresh(&home)?;
+            let Some(mut row) = self.one(Part::SmallTalk, &format!("talk-{}", index + 1), &home, text, None)? else {
+                return Ok(());
+            };
             row.right = row.error.is_none() && row.built.is_empty();
+            self.tell(&row);
             rows.push(row);
-            self.tell(rows.last());
-        }
-        Ok(rows)
-    }
-
-    fn home_of(&self, id: &str) -> PathBuf {
-        let safe: String =
-            id.chars().map(|c| if c.is_alphanumeric() || c == '-' || c == '_' { c } else { '_' }).collect();
-        self.homes.join(safe)
-    }
-
-    /// An empty home with the person's own config: its providers and prices are part of what is measured.
-    fn fresh(&self, folder: &Path, home: &Home) -> Outcome {
-        match std::fs::remove_dir_all(folder) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(disk(folder, &e)),
-            _ => {}
-        }
-        std::fs::create_dir_all(folder).map_err(|e| disk(folder, &e))?;
-        if home.config().exists() {
-            std::fs::copy(home.config(), folder.join("config.toml")).map_err(|e| disk(folder, &e))?;
         }
         Ok(())
     }
 
-    fn tell(&self, row: Option<&Row>) {
-        if let Some(row) = row.filter(|_| !self.common.quiet) {
-            let mark = if row.right { "right" } else { "WRONG" };
-            let what = row.error.as_ref().unwrap_or(&row.answer);
-            term::note(format!("{:<16} {mark} {:6.1} s  {}", row.label(), row.seconds, term::cut(what, 80)));
+    fn talk(&self, index: usize) -> PathBuf {
+        self.homes.join(format!("talk.{}", index + 1))
+    }
+
+    /// Nothing is deleted or measured that this run did not make.
+    fn refuse_what_is_there(&self, file: &TaskFile) -> Outcome {
+        let tasks = file.tasks.iter().map(|task| self.homes.join(folder(&task.id)));
+        let mut all = tasks.chain((0..file.small_talk.len()).map(|index| self.talk(index)));
+        match all.find(|home| home.symlink_metadata().is_ok()) {
+            None => Ok(()),
+            Some(home) => Err(usage(
+                format!("{} is there already", home.display()),
+                "name another folder with --keep, or remove it",
+            )),
         }
     }
 
+    /// An empty home with the person's own config.
+    fn fresh(&self, home: &Path) -> Outcome {
+        std::fs::create_dir_all(home).map_err(|e| disk(home, &e))?;
+        if self.config.exists() {
+            std::fs::copy(&self.config, home.join("config.toml")).map_err(|e| disk(home, &e))?;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, row: &Row) {
+        let mark = if row.right { "right" } else { "WRONG" };
+        let what = row.error.as_ref().unwrap_or(&row.answer);
+        term::status(format!("{:<16} {mark} {:6.1} s  {}", row.label(), row.seconds, term::cut(what, 80)));
+    }
+
+    /// None when the run was ended meanwhile.
     // A process of this same program, as a person would start it.
     #[allow(clippy::disallowed_methods)]
-    fn one(&self, part: Part, id: &str, request: &str, answer: Option<&Regex>) -> Outcome<Row> {
+    fn one(&self, part: Part, id: &str, home: &Path, request: &str, answer: Option<&Regex>) -> Outcome<Option<Row>> {
+        if self.cancel.is_cancelled() {
+            return Ok(None);
+        }
         let started = Instant::now();
         let mut command = Command::new(&self.program);
         command.args(["--json", "--quiet", "--model", &self.model]);
-        if let Some(mode) = self.common.mode {
-            command
-                .args(["--mode", clap::ValueEnum::to_possible_value(&mode).as_ref().map_or("auto", |v| v.get_name())]);
+        if let Some(mode) = self.mode.as_ref().and_then(ValueEnum::to_possible_value) {
+            command.args(["--mode", mode.get_name()]);
         }
         let mut child = command
             .args(["--", request])
-            .env("JARVIS_HOME", self.home_of(id))
+            .env("JARVIS_HOME", home)
             .env("JARVIS_MODELS", &self.models)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -208,18 +248,19 @@ impl Bench<'_> {
             text
         });
         let mut killed = false;
-        loop {
-            match child.try_wait().map_err(|e| disk(&self.program, &e))? {
-                Some(_) => break,
-                None if started.elapsed() > self.timeout => {
-                    killed = true;
-                    // It may have ended in this moment; it is waited for either way.
-                    let _ = child.kill();
-                    child.wait().map_err(|e| disk(&self.program, &e))?;
-                    break;
-                }
-                None => std::thread::sleep(Duration::from_millis(5)),
+        while child.try_wait().map_err(|e| disk(&self.program, &e))?.is_none() {
+            killed = started.elapsed() > self.timeout;
+            if killed || self.cancel.is_cancelled() {
+                // It may have ended in this moment; it is waited for either way.
+                let _ = child.kill();
+                child.wait().map_err(|e| disk(&self.program, &e))?;
+                break;
             }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // On a terminal Ctrl-C goes to the task as well, which then ends by itself.
+        if self.cancel.is_cancelled() {
+            return Ok(None);
         }
         let seconds = started.elapsed().as_secs_f64();
         let output = reader.join().unwrap_or_default();
@@ -258,7 +299,7 @@ impl Bench<'_> {
         if let Some(answer) = answer {
             row.right = row.error.is_none() && answer.is_match(&row.answer).unwrap_or(false);
         }
-        Ok(row)
+        Ok(Some(row))
     }
 }
 
@@ -269,7 +310,7 @@ fn expression(task: &Task) -> Outcome<Regex> {
     })
 }
 
-fn report(bench: &Bench<'_>, rows: &[Row], common: &Common) -> Outcome {
+fn report(bench: &Bench, rows: &[Row], common: &Common) -> Outcome {
     let of = |part: Part| rows.iter().filter(move |row| row.part == part);
     let count = |part: Part, test: fn(&Row) -> bool| of(part).filter(|row| test(row)).count();
     let totals = json!({
@@ -285,7 +326,9 @@ fn report(bench: &Bench<'_>, rows: &[Row], common: &Common) -> Outcome {
         "longest_seconds": rows.iter().map(|r| r.seconds).fold(0.0, f64::max),
     });
     if common.json {
-        return term::json(&json!({"model": bench.model, "rows": rows, "totals": totals}));
+        return term::json(&json!({
+            "model": bench.model, "cancelled": bench.cancel.is_cancelled(), "rows": rows, "totals": totals,
+        }));
     }
     let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let cells: Vec<Vec<String>> = rows
@@ -334,8 +377,4 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
         n if n % 2 == 1 => Some(sorted[middle]),
         _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
     }
-}
-
-fn disk(path: &Path, error: &std::io::Error) -> Failure {
-    failed(ErrorKind::Disk, format!("{}: {error}", path.display()))
 }

@@ -1,14 +1,14 @@
 //! Changing config.toml: comments and order stay, and a result that is not right is never written.
 
 use super::{parse, read};
-use crate::error::{Outcome, config, failed, usage};
+use crate::error::{Outcome, config, disk, failed, usage};
 use crate::home::Home;
 use jarvis_protocol::ErrorKind;
 use std::io::Write;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, Table, Value};
 
-/// Sets one key (a dotted path) and returns the value as it was written.
+/// Sets one key (a dotted path) and returns the value as it was written, in TOML.
 pub fn set(home: &Home, path: &str, raw: &str) -> Outcome<String> {
     let file = home.config();
     let text = read(&file)?;
@@ -29,7 +29,7 @@ pub fn set(home: &Home, path: &str, raw: &str) -> Outcome<String> {
             return Err(refused(path, raw, &changed, &file, problem));
         }
         write(&file, &as_text)?;
-        return Ok(format!("\"{raw}\""));
+        return Ok(Value::from(raw).to_string());
     }
     write(&file, &changed)?;
     Ok(shown)
@@ -137,8 +137,4 @@ fn write(file: &Path, text: &str) -> Outcome {
         })
         .map(|_| ())
         .map_err(|e| disk(file, &e))
-}
-
-fn disk(path: &Path, error: &std::io::Error) -> crate::error::Failure {
-    failed(ErrorKind::Disk, format!("{}: {error}", path.display()))
 }

@@ -35,6 +35,9 @@ pub type Models = BTreeMap<String, ModelFile>;
 pub struct Sandbox {
     pub network: NetworkRule,
     pub pool: usize,
+    /// The interpreters of capabilities; a name is looked up on PATH.
+    pub python: String,
+    pub deno: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -110,7 +113,7 @@ impl Default for Settings {
 
 impl Default for Sandbox {
     fn default() -> Self {
-        Self { network: NetworkRule::Ask, pool: 2 }
+        Self { network: NetworkRule::Ask, pool: 2, python: "python3".to_owned(), deno: "deno".to_owned() }
     }
 }
 

@@ -6,7 +6,7 @@ mod keys;
 
 pub use edit::{edit, set};
 pub use file::{Provider, Settings, WireName};
-pub use keys::KEYS;
+pub use keys::{KEYS, value_of};
 
 use crate::error::{Failure, Outcome, config};
 use crate::home::Home;
@@ -20,7 +20,7 @@ pub fn load(home: &Home) -> Outcome<Settings> {
     let mut from_environment = Vec::new();
     for key in KEYS {
         if let Some(raw) = std::env::var(key.env).ok().filter(|raw| !raw.is_empty()) {
-            keys::insert(&mut table, key.path, keys::value_of(&raw));
+            keys::insert(&mut table, key.path, value_of(&raw));
             from_environment.push(key.env);
         }
     }

@@ -4,11 +4,13 @@
 
 pub mod files;
 pub mod provider;
+pub mod terminal;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub struct Home {
@@ -54,9 +56,15 @@ impl Home {
     }
 
     pub fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_jarvis"));
+        let mut command = self.other(env!("CARGO_BIN_EXE_jarvis"));
+        command.args(args);
         command
-            .args(args)
+    }
+
+    /// Another program, in the same surroundings.
+    pub fn other(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.path())
@@ -87,8 +95,53 @@ impl Home {
     }
 }
 
+/// As a terminal (`INT`) or a service manager (`TERM`) sends it.
+pub fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap().success());
+}
+
+/// Waits for its end, which must come soon.
+#[track_caller]
+pub fn ends_within(mut child: Child, most: Duration) -> Ran {
+    let deadline = Instant::now() + most;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            let output = child.wait_with_output().unwrap();
+            panic!("it still ran after {most:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ran::of(child.wait_with_output().unwrap())
+}
+
+pub const REVERSE: &str =
+    "export default function run({ text }: { text: string }) {\n  return [...text].reverse().join('');\n}\n";
+
+/// The definition that goes with [`REVERSE`].
+pub fn reverse_text() -> Value {
+    json!({
+        "name": "reverse_text", "capability": "Reverses the characters of a text.", "triggers": ["反转文字", "a text backwards"],
+        "parameters": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}},
+        "returns": {"type": "string"},
+        "examples": [{"args": {"text": "abc"}, "returns": "cba"}, {"args": {"text": "早上好"}, "returns": "好上早"}],
+    })
+}
+
+/// A home with a definition and its code in `d.json` and `c.ts`.
+pub fn prepared(definition: &Value, code: &str) -> Home {
+    let home = Home::new();
+    home.write("d.json", &definition.to_string());
+    home.write("c.ts", code);
+    home
+}
+
+pub fn register(home: &Home, flags: &[&str]) -> Ran {
+    home.run(&[&["cap", "register", "--definition", "d.json", "--code", "c.ts"], flags].concat())
+}
+
 impl Ran {
-    fn of(output: std::process::Output) -> Ran {
+    pub fn of(output: Output) -> Ran {
         Ran {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub enum Reply {
     Text(&'static str),
@@ -23,6 +23,24 @@ pub enum Reply {
 pub struct Provider {
     pub url: String,
     pub requests: Arc<Mutex<Vec<Value>>>,
+}
+
+/// What a capable model says to grow `multiply_numbers` and answer with it.
+pub fn grows() -> Vec<Reply> {
+    let definition = json!({
+        "name": "multiply_numbers", "capability": "Multiplies two whole numbers.",
+        "triggers": ["a product of two numbers is asked for"],
+        "parameters": {"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+        "returns": {"type": "integer"},
+        "examples": [{"args": {"a": 6, "b": 7}, "returns": 42}, {"args": {"a": 3, "b": 5}, "returns": 15}],
+    });
+    let code = "export default function run({ a, b }: { a: number; b: number }) {\n  return a * b;\n}\n";
+    vec![
+        Reply::Call("list_capabilities", json!({"query": "multiply two numbers"})),
+        Reply::Call("register_capability", json!({"definition": definition, "code": code})),
+        Reply::Call("execute_capability", json!({"name": "multiply_numbers", "args": {"a": 6, "b": 7}})),
+        Reply::Text("6 times 7 is 42."),
+    ]
 }
 
 impl Provider {
@@ -43,9 +61,27 @@ impl Provider {
         Provider { url, requests }
     }
 
+    /// Waits until it has been asked `n` times.
+    #[track_caller]
+    pub fn was_asked(&self, n: usize) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.requests.lock().unwrap().len() < n {
+            assert!(Instant::now() < deadline, "it was not asked {n} times");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// `[providers.fake]` with this server, one attempt, and a short patience.
     pub fn config(&self) -> String {
-        format!("model = \"fake/m\"\n[providers.fake]\nbase_url = \"{}\"\nretries = 0\nidle_timeout_s = 1\n", self.url)
+        self.patient_config(1)
+    }
+
+    /// The same with another patience, in seconds.
+    pub fn patient_config(&self, idle: u32) -> String {
+        format!(
+            "model = \"fake/m\"\n[providers.fake]\nbase_url = \"{}\"\nretries = 0\nidle_timeout_s = {idle}\n",
+            self.url
+        )
     }
 }
 

@@ -7,7 +7,7 @@ use jarvis_forge::Forge;
 use jarvis_policy::Policy;
 use jarvis_protocol::{Event, ForgeStep};
 use jarvis_registry::{Author, Registry};
-use jarvis_sandbox::{Executor, SandboxConfig};
+use jarvis_sandbox::{Access, Executor, JailConfig, Processes, SandboxConfig};
 use jarvis_testkit::ScriptedModel;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -42,12 +42,19 @@ impl Bench {
     }
 
     pub fn forge(&self, policy: Policy) -> Forge {
-        let executor =
-            Executor::new(SandboxConfig { worker_exe: env!("CARGO_BIN_EXE_jarvis").into(), pool: 1, max_workers: 4 });
+        let executor = Executor::new(
+            SandboxConfig { worker_exe: env!("CARGO_BIN_EXE_jarvis").into(), pool: 1, max_workers: 4 },
+            Access::default(),
+        );
         Forge::new(Arc::new(Dispatch::new(Parts {
             registry: self.registry(),
             audit: AuditLog::open(self.home.path().join("audit")),
             executor,
+            processes: Processes::new(
+                JailConfig { helper_exe: env!("CARGO_BIN_EXE_jarvis").into(), without_namespaces: false },
+                Access::default(),
+                None,
+            ),
             policy,
             actor: "test".to_owned(),
             workspace: self.home.path().to_owned(),

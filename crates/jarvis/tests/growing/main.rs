@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a set-up that fails is a failed test")]
 
 mod bench;
+mod bounds;
 mod native;
 mod refusals;
+mod reuse;
 mod staged;

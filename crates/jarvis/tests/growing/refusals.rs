@@ -14,7 +14,14 @@ use tokio_util::sync::CancellationToken;
 fn draft(name: &str) -> Draft {
     let examples = json!([{"args": {"n": 10}, "returns": 55}]);
     let capability: Capability = serde_json::from_value(definition(name, number_param("n"), examples)).unwrap();
-    Draft { capability, code: FIBONACCI.to_owned(), request: None, change: "first".to_owned() }
+    Draft {
+        capability,
+        code: FIBONACCI.to_owned(),
+        request: None,
+        change: "first".to_owned(),
+        instead_of: None,
+        restored: false,
+    }
 }
 
 async fn registered(bench: &Bench) -> jarvis_forge::Forge {
@@ -24,10 +31,10 @@ async fn registered(bench: &Bench) -> jarvis_forge::Forge {
 }
 
 async fn run(forge: &jarvis_forge::Forge, name: &str) -> Result<serde_json::Value, String> {
-    let ran = forge.dispatch().run(name, json!({"n": 10}), &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await;
+    let ran = forge.dispatch().run(name, json!({"n": 10}), &CancellationToken::new()).await;
     match ran {
         Ok(ran) => Ok(ran.value),
-        Err(CallError::RespondToModel(message)) => Err(message),
+        Err(CallError::RespondToModel(body)) => Err(body.message),
         Err(CallError::Fatal(body)) => Err(format!("fatal: {}", body.message)),
     }
 }

@@ -1,0 +1,57 @@
+//! Ctrl-C and SIGTERM, heard in one place for the whole process.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+#[derive(Clone)]
+pub struct Signals {
+    /// Cancelled by SIGTERM: the process is to end.
+    end: CancellationToken,
+    /// Of the work that runs now: cancelled by Ctrl-C, and together with `end`.
+    work: Arc<Mutex<CancellationToken>>,
+}
+
+impl Signals {
+    /// Must be called in a runtime. What was told to stop and is told so again ends at once.
+    pub fn listen() -> Signals {
+        let end = CancellationToken::new();
+        let signals = Signals { work: Arc::new(Mutex::new(end.child_token())), end };
+        let (mut interrupt, mut terminate) =
+            (signal(SignalKind::interrupt()).ok(), signal(SignalKind::terminate()).ok());
+        let heard = signals.clone();
+        tokio::spawn(async move {
+            loop {
+                let token = tokio::select! {
+                    () = next(&mut interrupt) => heard.work.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+                    () = next(&mut terminate) => heard.end.clone(),
+                };
+                if token.is_cancelled() {
+                    std::process::exit(130);
+                }
+                token.cancel();
+            }
+        });
+        signals
+    }
+
+    /// For a piece of work that begins now; the one before it is over.
+    pub fn work(&self) -> CancellationToken {
+        let token = self.end.child_token();
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = token.clone();
+        token
+    }
+
+    pub fn end(&self) -> &CancellationToken {
+        &self.end
+    }
+}
+
+async fn next(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => {
+            signal.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
