@@ -63,9 +63,11 @@ has_libclang() {
     compgen -G '/Library/Developer/CommandLineTools/usr/lib/libclang.dylib' >/dev/null
 }
 
-# Sets JARVIS_FEATURES: empty for the build with the embedded model, --no-default-features where its C++ part cannot be built.
+# Sets JARVIS_FEATURES: empty for the build with the embedded model, --no-default-features where its C++ part cannot be built
+# (JARVIS_ENGINE is no then).
 jarvis_features() {
     JARVIS_FEATURES=()
+    JARVIS_ENGINE=yes
     local missing=()
     have cmake || missing+=(cmake)
     has_libclang || missing+=(libclang-dev)
@@ -77,6 +79,7 @@ jarvis_features() {
             say "Building without the embedded model: for use with a provider (a key such as ANTHROPIC_API_KEY, or a server such as Ollama)."
             say "For the embedded model install ${missing[*]} and run this again."
             JARVIS_FEATURES=(--no-default-features)
+            JARVIS_ENGINE=no
         fi
     fi
     # Cargo features that a person wants on top, for example JARVIS_CARGO_FEATURES=cuda.
