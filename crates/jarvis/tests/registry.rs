@@ -397,3 +397,19 @@ fn doctor_finds_a_home_that_cannot_be_written() {
     let left: Vec<_> = std::fs::read_dir(home.path()).unwrap().flatten().map(|e| e.file_name()).collect();
     assert_eq!(left, ["file"], "nothing is left of the try");
 }
+
+#[test]
+fn an_earlier_version_is_put_back_as_a_new_one() {
+    let home = prepared(&definition(), CODE);
+    let _ = register(&home).ok();
+    home.write("c.ts", &CODE.replace("[...text]", "Array.from(text)"));
+    let _ = register(&home).ok();
+    let _ = home.run(&["cap", "rollback", "reverse_text", "7.0.0"]).failed(1, &["no version 7.0.0", "1.0.0, 1.0.1"]);
+    let _ = home.run(&["cap", "rollback", "nothing_here"]).failed(1, &["no capability is called"]);
+    let _ = home.run(&["cap", "rollback", "reverse_text", "one"]).failed(2, &["one"]);
+    let back = home.run(&["cap", "rollback", "reverse_text", "--json"]).ok();
+    assert_eq!(back.json()["version"], "1.0.2");
+    let shown = home.run(&["cap", "show", "reverse_text", "--code"]).ok().out;
+    assert!(shown.contains("[...text]"), "{shown}");
+    assert!(home.run(&["cap", "history", "reverse_text"]).ok().out.contains("rolled back to 1.0.0"));
+}

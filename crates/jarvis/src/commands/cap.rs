@@ -1,6 +1,6 @@
 //! `jarvis cap`: what jarvis has learned to do.
 
-use crate::cli::{Common, Place, Reach, unused_model};
+use crate::cli::{ApproveArg, Common, Place, Reach, unused_model};
 use crate::error::{Failure, Outcome, usage};
 use crate::home::Home;
 use crate::show::{Show, grants};
@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use jarvis_forge::{Draft, check_keys};
 use jarvis_model::fetch;
 use jarvis_protocol::{
-    Capability, CapabilityName, CreatedBy, Egress, ErrorBody, ErrorKind, Example, Runtime, Status, value_text,
+    Capability, CapabilityName, CreatedBy, Egress, ErrorBody, ErrorKind, Example, Runtime, Status, Version, value_text,
 };
 use jarvis_registry::{FITS, Hit, Registry};
 use serde_json::{Value, json};
@@ -106,6 +106,9 @@ pub enum Cap {
     /// The versions of a capability.
     #[command(after_help = "Example:\n  jarvis cap history fibonacci")]
     History { name: String },
+    /// Puts an earlier version back, as a new one, after the same checks; without VERSION the one before the current.
+    #[command(after_help = "Examples:\n  jarvis cap rollback fibonacci\n  jarvis cap rollback fibonacci 1.0.0")]
+    Rollback(Rollback),
     /// Lets a capability be found and run (again).
     #[command(after_help = "Example:\n  jarvis cap enable fibonacci")]
     Enable { name: String },
@@ -139,6 +142,16 @@ pub struct Register {
     pub reach: Reach,
 }
 
+#[derive(Debug, Args)]
+pub struct Rollback {
+    name: String,
+    /// As `jarvis cap history NAME` shows it.
+    version: Option<Version>,
+    /// What to do where a yes is due, as it is where the version reaches outside: ask, auto or deny.
+    #[arg(long, value_name = "WHAT")]
+    approve: Option<ApproveArg>,
+}
+
 pub fn run(args: Cap, common: &Common) -> Outcome {
     let home = Home::find()?;
     let json = common.json;
@@ -152,6 +165,7 @@ pub fn run(args: Cap, common: &Common) -> Outcome {
         Cap::Rm { name } => remove(&home, &name, json),
         Cap::Run(args) => execute(&home, &args, json),
         Cap::Register(args) => register(&home, &args, json),
+        Cap::Rollback(args) => roll_back(&home, &args, json),
     }
 }
 
@@ -352,6 +366,21 @@ fn register(home: &Home, args: &Register, json: bool) -> Outcome {
         "name": accepted.name, "version": accepted.version, "previous": accepted.previous, "verified": accepted.verified,
     });
     done(json, &shown, format!("{} {} is registered", accepted.name, accepted.version))
+}
+
+fn roll_back(home: &Home, args: &Rollback, json: bool) -> Outcome {
+    let reach = Reach { approve: args.approve, ..Reach::default() };
+    let forge = run::forge(&config::load(home)?, &reach, home)?;
+    let name = existing(forge.dispatch().registry(), &args.name)?.name;
+    let accepted = run::block(async |signals| {
+        let cancel = signals.work();
+        let mut show = Show::new(false);
+        let mut approver = run::approver(json, &cancel);
+        let mut emit = |event| show.event(&event);
+        Ok(forge.rollback(&name, args.version.as_ref(), &mut emit, approver.as_mut(), &cancel).await?)
+    })?;
+    let shown = json!({"name": accepted.name, "version": accepted.version, "previous": accepted.previous});
+    done(json, &shown, format!("{} is back, as version {}", accepted.name, accepted.version))
 }
 
 /// What the two files say, with every key checked.
