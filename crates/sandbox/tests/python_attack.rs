@@ -257,7 +257,11 @@ async fn crashes_and_early_ends_are_told_as_such() {
 async fn nothing_survives_the_last_word() {
     let marker = "jarvis-survivor-test";
     for code in [
-        format!("import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        open('/proc/self/comm', 'w').write('{}')\n        time.sleep(600)\n    os._exit(0)\nreturn 1", &marker[..15]),
+        // It tells that it lives and what it is called before the run ends.
+        format!(
+            "import os, time, ctypes\nr, w = os.pipe()\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        try:\n            os.close(3)\n            ctypes.CDLL(None).prctl(15, b'{}', 0, 0, 0)\n            os.write(w, b'x')\n            time.sleep(600)\n        finally:\n            os._exit(0)\n    os._exit(0)\nreturn len(os.read(r, 1))",
+            &marker[..15]
+        ),
         "import atexit, time\natexit.register(lambda: time.sleep(600))\nreturn 1".to_owned(),
         "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\nreturn 1".to_owned(),
         "class A:\n    def __del__(self):\n        while True: pass\nglobal keep\nkeep = A()\nreturn 1".to_owned(),
