@@ -200,7 +200,7 @@ fn a_program_in_the_jail_reaches_nothing_but_its_workspace() {
         format!("cat {}", diary.display()),
         "cat ../private/diary.txt".to_owned(),
         "cat data/link.txt".to_owned(),
-        "cat ~/.ssh/id_ed25519; cat $HOME/.ssh/id_ed25519; ls /root/.ssh && echo ESCAPED".to_owned(),
+        "cat ~/.ssh/id_ed25519; cat $HOME/.ssh/id_ed25519; ls ~root/.ssh && echo ESCAPED".to_owned(),
         format!("cat {}/.ssh/id_ed25519", home.dir.path().display()),
         "env; cat /proc/1/environ; cat /proc/$PPID/environ".to_owned(),
         "echo x > /etc/evil && echo ESCAPED".to_owned(),
