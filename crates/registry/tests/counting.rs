@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{CODE, Home, capability, name, register, version_of};
+use common::{CODE, Home, capability, name, register, run, version_of};
 use jarvis_protocol::{Egress, Version};
 use jarvis_registry::{NewVersion, RegistryError, Run};
 use serde_json::{Value, json};
@@ -98,15 +98,7 @@ fn a_removal_that_fails_keeps_the_statistics() {
     let home = Home::new();
     let registry = home.registry();
     register(&registry, "word_count", CODE);
-    let run = Run {
-        version: Version::new(1, 0, 0),
-        ok: true,
-        wall_us: 5,
-        error_class: None,
-        egress: Vec::new(),
-        at: "2026-03-01T08:00:00Z".into(),
-    };
-    registry.record_run(&name("word_count"), &run).unwrap();
+    registry.record_run(&name("word_count"), &run()).unwrap();
     // No new object has a place, as on a full disk.
     for i in 0..256 {
         let place = home.root().join(format!(".git/objects/{i:02x}"));

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{CODE, Home, capability, name, register, version_of};
+use common::{CODE, Home, capability, name, register, run, version_of};
 use jarvis_protocol::{CreatedBy, ErrorKind, Runtime, Status, Version};
-use jarvis_registry::{NewVersion, RegistryError, Run};
+use jarvis_registry::{NewVersion, RegistryError};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -150,15 +150,7 @@ fn removing_keeps_the_history_and_leaves_nothing_that_runs() {
     let registry = home.registry();
     register(&registry, "word_count", CODE);
     register(&registry, "other_one", CODE);
-    let run = Run {
-        version: Version::new(1, 0, 0),
-        ok: true,
-        wall_us: 5,
-        error_class: None,
-        egress: Vec::new(),
-        at: "2026-03-01T08:00:00Z".into(),
-    };
-    registry.record_run(&name("word_count"), &run).unwrap();
+    registry.record_run(&name("word_count"), &run()).unwrap();
     registry.remove(&name("word_count")).unwrap();
     assert_eq!(registry.get(&name("word_count")).unwrap(), None);
     assert!(!home.root().join("tools/word_count.ts").exists());

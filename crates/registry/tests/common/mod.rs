@@ -3,8 +3,8 @@
 
 pub mod corpus;
 
-use jarvis_protocol::{Capability, CapabilityName, CreatedBy};
-use jarvis_registry::{Author, NewVersion, Registered, Registry};
+use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Version};
+use jarvis_registry::{Author, NewVersion, Registered, Registry, Run};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -93,4 +93,16 @@ pub const CODE: &str = "export default ({ text }: { text: string }) => text.spli
 
 pub fn register(registry: &Registry, of: &str, code: &str) -> Registered {
     registry.register(version_of(capability(of), code)).unwrap()
+}
+
+/// One execution of version 1.0.0 that went well.
+pub fn run() -> Run {
+    Run {
+        version: Version::new(1, 0, 0),
+        ok: true,
+        wall_us: 5,
+        error_class: None,
+        egress: Vec::new(),
+        at: "2026-03-01T08:00:00Z".into(),
+    }
 }
