@@ -93,9 +93,12 @@ pub(super) fn settle(spec: &JailSpec) -> Result<Settled, SandboxError> {
         |path: &PathBuf, write: bool| path.ancestors().skip(1).find_map(|above| shown.get(above)) == Some(&write);
     let mut all: Vec<_> = shown.iter().filter(|(path, write)| !covered(path, **write)).map(show).collect();
     all.append(&mut mounts);
+    // Read-only places are looked through for sockets alone, and without a proxy the strict filter lets nothing open one.
+    let no_sockets = matches!((&spec.seccomp, &spec.network), (Seccomp::Strict, JailNetwork::None));
+    let looked_through: &[PathBuf] = if no_sockets { &[] } else { &read_only };
     let places = Places {
         workspace: workspace.as_deref(),
-        read_only: &read_only,
+        read_only: looked_through,
         read_write: &read_write,
         shown: &shown,
         hidden: &hidden,
