@@ -25,6 +25,7 @@ async fn a_function_answers_with_its_result() {
     for layer in ["user namespace", "mount namespace", "network: none", "no new privileges", "seccomp"] {
         assert!(done.isolation.iter().any(|l| l == layer), "{layer} in {:?}", done.isolation);
     }
+    assert!(!done.isolation.iter().any(|l| l.contains("looked through")), "{:?}", done.isolation);
     assert!(done.cpu_us > 0 && done.peak_memory_kb > 0 && done.wall_us > 0, "{done:?}");
 }
 
