@@ -7,6 +7,7 @@ const DEFINITION: &[&str] = &[
     "capability",
     "triggers",
     "suppression",
+    "aliases",
     "tool_path",
     "runtime",
     "parameters",

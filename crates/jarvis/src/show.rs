@@ -89,6 +89,11 @@ impl Show {
                     self.style.dim(&format!("{name}: {}", term::cut(detail, 160)))
                 ));
             }
+            Event::Capability { name, status, detail } => {
+                self.break_line()?;
+                let said = format!("{} is {}: {detail}", term::cut(name, VALUE_COLUMNS), status.as_str());
+                self.line(&format!("{} {said}", self.style.bold("note:")));
+            }
             Event::Notice { message } => self.line(&format!("{} {message}", self.style.bold("note:"))),
             // Failures are told by whoever runs the turn; questions by the approver; reasoning is for --json.
             Event::TurnStarted { .. }

@@ -224,6 +224,9 @@ pub struct Capability {
     /// Look-alike situations in which it must not be used.
     #[serde(default)]
     pub suppression: Vec<String>,
+    /// Other names that it answers to: those of capabilities that were merged into it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<CapabilityName>,
     /// Relative to the registry's root: `tools/NAME.ts`.
     #[serde(default)]
     pub tool_path: String,
@@ -275,6 +278,7 @@ impl Capability {
             capability: capability.into(),
             triggers: Vec::new(),
             suppression: Vec::new(),
+            aliases: Vec::new(),
             tool_path: String::new(),
             runtime: Runtime::Typescript,
             parameters: any_object(),

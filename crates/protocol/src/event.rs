@@ -1,6 +1,6 @@
 //! What comes out of a session. `--json` prints one event a line.
 
-use crate::{ErrorBody, Grants, ToolCall};
+use crate::{ErrorBody, Grants, Status, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -96,6 +96,15 @@ pub enum Event {
         /// All that the code could reach and that no flag allowed beforehand.
         grants: Grants,
         reason: String,
+    },
+    /// What became of a registered capability by its use: quarantined, repaired, rolled back.
+    #[serde(rename = "capability")]
+    Capability {
+        name: String,
+        /// What it is now.
+        status: Status,
+        /// One line for a person: what happened, why, and what to do.
+        detail: String,
     },
     #[serde(rename = "notice")]
     Notice { message: String },

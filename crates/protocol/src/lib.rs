@@ -15,7 +15,7 @@ pub use capability::{
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, ForgeStep, StopReason, Usage};
 pub use message::{Message, Role, ToolCall, ToolSpec};
-pub use plan::{Egress, ExecPlan, Execution, ExitClass, Fixed, ScriptError, Subject};
+pub use plan::{Called, Egress, ExecPlan, Execution, ExitClass, Fixed, ScriptError, Subject};
 pub use process::{Preset, ProcessLimits, ProcessPlan};
 pub use semver::Version;
 pub use text::{is_deceptive, kind_of, request_value, value_text};

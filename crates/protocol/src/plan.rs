@@ -109,6 +109,20 @@ pub struct Execution {
     /// What left and came back, host by host; empty where nothing was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub egress: Vec<Egress>,
+    /// Capabilities that it called, in the order in which they ended; theirs included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Called>,
+}
+
+/// One call of a capability by another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Called {
+    pub caller: CapabilityName,
+    pub name: CapabilityName,
+    pub version: Version,
+    pub ok: bool,
+    /// 1 for what the outermost code calls itself.
+    pub depth: u32,
 }
 
 /// What one execution did with one host.

@@ -320,6 +320,7 @@ async fn report(
         peak_memory_kb,
         isolation: std::mem::take(&mut worker.layers),
         egress: desk.egress(),
+        calls: Vec::new(),
     }
 }
 
@@ -379,6 +380,7 @@ pub(crate) fn without_worker(exit: ExitClass, error: Option<ScriptError>, starte
         peak_memory_kb: 0,
         isolation: Vec::new(),
         egress: Vec::new(),
+        calls: Vec::new(),
     }
 }
 

@@ -144,6 +144,7 @@ impl Host {
             peak_memory_kb: exit.as_ref().map_or(0, |exit| exit.peak_memory_kb),
             isolation: std::mem::take(&mut jailed.layers),
             egress: desk.egress(),
+            calls: Vec::new(),
         }
     }
 }

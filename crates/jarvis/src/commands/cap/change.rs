@@ -1,0 +1,92 @@
+//! `jarvis cap run | enable | disable | rm | rollback`: one capability, named.
+
+use super::{done, existing};
+use crate::cli::{ApproveArg, Place, Reach};
+use crate::error::{Outcome, usage};
+use crate::home::Home;
+use crate::show::Show;
+use crate::{config, files, run, term};
+use clap::Args;
+use jarvis_protocol::{Status, Version, value_text};
+use serde_json::{Value, json};
+use std::path::Path;
+
+#[derive(Debug, Args)]
+pub struct Run {
+    name: String,
+    /// A JSON object, @FILE, or - for stdin.
+    #[arg(long, default_value = "{}", value_name = "JSON")]
+    args: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+pub struct Rollback {
+    name: String,
+    /// As `jarvis cap history NAME` shows it.
+    version: Option<Version>,
+    /// What to do where a yes is due, as it is where the version reaches outside: ask, auto or deny.
+    #[arg(long, value_name = "WHAT")]
+    approve: Option<ApproveArg>,
+}
+
+pub fn set_status(home: &Home, name: &str, to: Status, json: bool) -> Outcome {
+    let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
+    dispatch.set_status(&existing(dispatch.registry(), name)?.name, to)?;
+    done(json, &json!({"name": name, "status": to}), format!("{name} is {}", to.as_str()))
+}
+
+pub fn remove(home: &Home, name: &str, json: bool) -> Outcome {
+    let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
+    dispatch.remove(&existing(dispatch.registry(), name)?.name)?;
+    done(json, &json!({"removed": name}), format!("{name} is removed"))
+}
+
+pub fn execute(home: &Home, args: &Run, json: bool) -> Outcome {
+    let given = arguments(&args.args)?;
+    run::enter(&args.place)?;
+    let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
+    existing(dispatch.registry(), &args.name)?;
+    let ran = run::block(async |signals| Ok(dispatch.run(&args.name, given, &signals.work()).await?))?;
+    if let Some(problem) = &ran.uncounted {
+        term::status(format!("this run is missing in the statistics: {}", problem.message));
+    }
+    if json {
+        return term::json(&json!({"result": ran.value, "execution": ran.execution}));
+    }
+    term::line(value_text(&ran.value))
+}
+
+pub fn arguments(raw: &str) -> Outcome<Value> {
+    let text = match raw.strip_prefix('@') {
+        Some(path) => files::text(Path::new(path))?,
+        None if raw == "-" => files::stdin()?,
+        None => raw.to_owned(),
+    };
+    match serde_json::from_str::<Value>(&text) {
+        Ok(value) if value.is_object() => match jarvis_dispatch::check_exact(&value) {
+            Ok(()) => Ok(value),
+            Err(problem) => {
+                Err(usage(format!("--args: {problem}"), "for example --args '{\"n\": \"12345678901234567890\"}'"))
+            }
+        },
+        Ok(_) => Err(usage("--args must be a JSON object", "for example --args '{\"n\": 90}'")),
+        Err(e) => Err(usage(format!("--args is not JSON: {e}"), "for example --args '{\"n\": 90}'")),
+    }
+}
+
+pub fn roll_back(home: &Home, args: &Rollback, json: bool) -> Outcome {
+    let reach = Reach { approve: args.approve, ..Reach::default() };
+    let forge = run::forge(&config::load(home)?, &reach, home)?;
+    let name = existing(forge.dispatch().registry(), &args.name)?.name;
+    let accepted = run::block(async |signals| {
+        let cancel = signals.work();
+        let mut show = Show::new(false);
+        let mut approver = run::approver(json, &cancel);
+        let mut emit = |event| show.event(&event);
+        Ok(forge.rollback(&name, args.version.as_ref(), &mut emit, approver.as_mut(), &cancel).await?)
+    })?;
+    let shown = json!({"name": accepted.name, "version": accepted.version, "previous": accepted.previous});
+    done(json, &shown, format!("{} is back, as version {}", accepted.name, accepted.version))
+}

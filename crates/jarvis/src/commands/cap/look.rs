@@ -1,0 +1,177 @@
+//! `jarvis cap list | search | show | history`: looking, changing nothing.
+
+use super::existing;
+use crate::error::Outcome;
+use crate::show::grants;
+use crate::term;
+use jarvis_model::fetch;
+use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime};
+use jarvis_registry::{FITS, Hit, Registry};
+use serde_json::{Value, json};
+
+/// Most hits of one search.
+const HITS: usize = 20;
+
+pub fn list(registry: &Registry, json: bool) -> Outcome {
+    let listing = registry.list()?;
+    let damaged: Vec<Value> = listing.damaged.iter().map(|d| json!({"entry": d.entry, "problem": d.problem})).collect();
+    if json {
+        return term::json(&json!({"capabilities": listing.capabilities, "damaged": damaged}));
+    }
+    for entry in &listing.damaged {
+        term::note(format!("damaged: {}: {}", term::flat(&entry.entry), entry.problem));
+    }
+    if listing.capabilities.is_empty() {
+        term::status("nothing is registered yet; ask something that needs computing");
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = listing
+        .capabilities
+        .iter()
+        .map(|c| vec![c.signature(), c.version.to_string(), c.status.as_str().to_owned(), c.capability.clone()])
+        .collect();
+    term::table(&["capability", "version", "status", "what it does"], &rows)
+}
+
+pub fn search(registry: &Registry, query: &str, json: bool) -> Outcome {
+    let hits = registry.search(query, HITS)?;
+    if json {
+        let hits = hits.iter().map(|hit| hit_json(registry, hit)).collect::<Outcome<Vec<Value>>>()?;
+        return term::json(&json!({"query": query, "hits": hits}));
+    }
+    if hits.is_empty() {
+        term::status("nothing fits");
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = hits
+        .iter()
+        .map(|hit| {
+            let fits = match &hit.suppressed_by {
+                Some(reason) => format!("no: {reason}"),
+                None if hit.score >= FITS => "yes".to_owned(),
+                None => "hardly".to_owned(),
+            };
+            vec![hit.capability.name.to_string(), format!("{:.2}", hit.score), fits, hit.capability.capability.clone()]
+        })
+        .collect();
+    term::table(&["capability", "score", "fits", "what it does"], &rows)
+}
+
+fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
+    let stats = registry.stats(&hit.capability.name)?;
+    Ok(json!({
+        "name": hit.capability.name, "score": hit.score, "fits": hit.score >= FITS && hit.suppressed_by.is_none(),
+        "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
+        "capability": hit.capability.capability, "runs": stats.runs, "failures": stats.failures,
+    }))
+}
+
+pub fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome {
+    let capability = existing(registry, name)?;
+    let stats = registry.stats(&capability.name)?;
+    let code = registry.code(&capability)?;
+    if json {
+        let mut shown = json!({
+            "capability": capability, "code_matches_digest": code.matches_digest,
+            "stats": {"runs": stats.runs, "failures": stats.failures, "mean_ms": stats.mean_ms,
+                      "last_used": stats.last_used, "recent": stats.recent, "errors": stats.errors,
+                      "egress": stats.egress},
+        });
+        if with_code {
+            shown["code"] = json!(code.text);
+        }
+        return term::json(&shown);
+    }
+    let style = term::stdout_style();
+    let mut out = vec![
+        format!(
+            "{}  {}  {}",
+            style.bold(&term::flat(&capability.signature())),
+            capability.version,
+            capability.status.as_str()
+        ),
+        term::flat(&capability.capability),
+    ];
+    // Flat, so that no field can pass for another one.
+    let mut add = |label: &str, text: String| {
+        if !text.is_empty() {
+            out.push(format!("{label:<12}{}", term::flat(&text)));
+        }
+    };
+    add("fits", capability.triggers.join("; "));
+    add("not for", capability.suppression.join("; "));
+    if capability.grants.is_empty() {
+        add("grants", "none: pure computation".to_owned());
+    }
+    for grant in grants(&capability.grants) {
+        add("grants", grant);
+    }
+    add("made", [made_by(&capability), capability.created.clone()].join(", "));
+    add("runs", format!("{} ({} failed), {:.1} ms on average", stats.runs, stats.failures, stats.mean_ms));
+    for egress in &stats.egress {
+        add("network", traffic(egress));
+    }
+    if capability.runtime != Runtime::Typescript {
+        add("runtime", capability.runtime.as_str().to_owned());
+    }
+    add("packages", capability.dependencies.join(", "));
+    for example in &capability.examples {
+        let held_out = if example.held_out { "  (held out)" } else { "" };
+        add("example", format!("{} → {}{held_out}", example.args, wanted(example)));
+    }
+    if !code.matches_digest {
+        add("changed", "the code was changed by hand since it was checked, so it does not run".to_owned());
+    }
+    add("file", registry.root().join(&capability.tool_path).display().to_string());
+    term::line(out.join("\n"))?;
+    if with_code {
+        term::line(format!("\n{}", code.text.trim_end()))?;
+    }
+    Ok(())
+}
+
+/// What it did with one host, in all its runs.
+fn traffic(egress: &Egress) -> String {
+    let host = if egress.host.is_empty() { "other hosts" } else { &egress.host };
+    let denied = if egress.denied > 0 { format!(", {} refused", egress.denied) } else { String::new() };
+    let (sent, received) = (fetch::size(egress.sent_bytes), fetch::size(egress.received_bytes));
+    format!("{host}: {} requests{denied}, {sent} sent, {received} received", egress.requests)
+}
+
+/// What an example says about its result.
+fn wanted(example: &Example) -> String {
+    match (&example.returns, &example.matches) {
+        (Some(value), None) => value.to_string(),
+        (None, Some(pattern)) => format!("matches {pattern}"),
+        (Some(value), Some(pattern)) => format!("{value}, matches {pattern}"),
+        (None, None) => "(must run)".to_owned(),
+    }
+}
+
+fn made_by(capability: &Capability) -> String {
+    match (capability.created_by, &capability.model) {
+        (CreatedBy::Human, _) => "by a person".to_owned(),
+        (CreatedBy::Model, Some(model)) => format!("by {model}"),
+        (CreatedBy::Model, None) => "by a model".to_owned(),
+    }
+}
+
+pub fn history(registry: &Registry, name: &str, json: bool) -> Outcome {
+    let capability = existing(registry, name)?;
+    let entries = registry.history(&capability.name)?;
+    if json {
+        let versions: Vec<Value> = entries
+            .iter()
+            .map(|e| json!({"version": e.version, "date": e.date, "change": e.change, "commit": e.commit}))
+            .collect();
+        return term::json(&json!({"name": name, "versions": versions}));
+    }
+    let rows: Vec<Vec<String>> = entries
+        .iter()
+        .map(|e| {
+            let commit = e.commit.as_deref().map_or("–", |c| c.get(..10).unwrap_or(c));
+            vec![e.version.to_string(), e.date.clone(), commit.to_owned(), e.change.clone()]
+        })
+        .collect();
+    term::table(&["version", "date", "commit", "change"], &rows)
+}
