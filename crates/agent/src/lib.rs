@@ -2,11 +2,14 @@
 
 mod answer;
 mod bootstrap;
-mod history;
+mod calls;
+mod context;
+mod conversation;
 mod native;
 mod session;
 mod staged;
 mod turn;
 
 pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
+pub use context::{Strategy, Summary};
 pub use session::{Mode, Price, Session, SessionParts, TurnEnd, TurnLimits};

@@ -3,14 +3,13 @@
 use crate::{
     answer::missing_exact,
     bootstrap::{self, Bootstrap, Did},
-    history,
+    calls,
+    conversation::Conversation,
     turn::{Front, Turn},
 };
-use jarvis_dispatch::{Approver, CallError};
-use jarvis_model::{Completion, Delta, Finish, ModelError, ModelHandle};
-use jarvis_protocol::{ErrorBody, Event, Message, StopReason, ToolCall};
+use jarvis_model::{Completion, Delta, Finish, ModelError, ModelHandle, estimate_tokens};
+use jarvis_protocol::{ErrorBody, Event, Message, StopReason, ToolCall, ToolSpec};
 use serde_json::{Value, json};
-use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 const SYSTEM: &str = "You are jarvis, an agent that grows its own tools. For anything that needs computing, exact data or \
@@ -31,15 +30,22 @@ type Ended = Result<(String, StopReason), ErrorBody>;
 pub(crate) async fn run(
     front: Front<'_>,
     tools: &Bootstrap,
-    conversation: &mut Vec<Message>,
+    conversation: &mut Conversation,
     turn: &mut Turn,
 ) -> Ended {
     let Front { now, model, emit, approver, cancel } = front;
+    let specs = bootstrap::specs();
+    let kept = kept_tokens(&specs);
     let mut results: Vec<(String, Value)> = Vec::new();
     let mut failures: Vec<ToolCall> = Vec::new();
     let mut said = String::new();
     loop {
-        let reply = match ask(now, model, conversation, emit, cancel).await {
+        let sent = match conversation.for_model(model, kept, turn, emit, cancel).await {
+            Ok(sent) => sent,
+            Err(ModelError::Cancelled) => return Ok((said, StopReason::Cancelled)),
+            Err(error) => return Err(error.body()),
+        };
+        let reply = match ask(now, model, sent, &specs, emit, cancel).await {
             Ok(reply) => reply,
             Err(ModelError::Cancelled) => return Ok((said, StopReason::Cancelled)),
             Err(error) => return Err(error.body()),
@@ -49,10 +55,11 @@ pub(crate) async fn run(
         if !reply.text.trim().is_empty() {
             said.clone_from(&reply.text);
         }
+        let history = &mut conversation.history;
         if reply.tool_calls.is_empty() && reply.malformed_calls.is_empty() {
-            return Ok(finish(reply, conversation, &results, emit));
+            return Ok(finish(reply, history, &results, emit));
         }
-        keep_reply(&reply, conversation);
+        keep_reply(&reply, history);
         for call in &reply.malformed_calls {
             let problem = format!(
                 "the arguments could not be read, nothing was run: {}. They were: {}",
@@ -65,61 +72,77 @@ pub(crate) async fn run(
                 content: json!({"error": problem}),
                 duration_ms: 0.0,
             });
-            conversation.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
+            history.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
         }
+        let (outcomes, fatal) = calls::run(tools, &reply.tool_calls, emit, approver, cancel).await;
         let mut repeated = false;
-        for call in &reply.tool_calls {
-            if cancel.is_cancelled() {
-                return Ok((said, StopReason::Cancelled));
+        for (call, outcome) in reply.tool_calls.iter().zip(outcomes) {
+            match &outcome.did {
+                Some(Did::Registered(name)) => turn.mark_built(name),
+                Some(Did::Executed(name)) => turn.mark_used(name),
+                Some(Did::Listed) | None => {}
             }
-            let outcome = run_call(tools, call, turn, emit, approver, cancel).await?;
-            if let Err(problem) = &outcome {
-                failures.push(call.clone());
-                let same = failures.iter().filter(|f| f.name == call.name && f.args == call.args).count();
-                if same >= SAME_FAILURES {
-                    emit(Event::Notice {
-                        message: format!("{} failed {same} times in the same way: {problem}", call.name),
-                    });
-                    repeated = true;
+            match outcome.result {
+                Ok(value) => {
+                    history.push(Message::tool(&call.id, fenced(&call.name, &value.to_string()), false));
+                    if call.name == bootstrap::EXECUTE {
+                        let name = call.args.get("name").and_then(Value::as_str).unwrap_or_default();
+                        results.push((name.to_owned(), value.get("result").cloned().unwrap_or_default()));
+                    }
+                }
+                Err(problem) => {
+                    history.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
+                    failures.push(call.clone());
+                    let same = failures.iter().filter(|f| f.name == call.name && f.args == call.args).count();
+                    if same >= SAME_FAILURES {
+                        let message = format!("{} failed {same} times in the same way: {problem}", call.name);
+                        emit(Event::Notice { message });
+                        repeated = true;
+                    }
                 }
             }
-            if let (Ok(value), bootstrap::EXECUTE) = (&outcome, call.name.as_str()) {
-                let name = call.args.get("name").and_then(Value::as_str).unwrap_or_default();
-                results.push((name.to_owned(), value.get("result").cloned().unwrap_or_default()));
-            }
-            conversation.push(match outcome {
-                Ok(value) => Message::tool(&call.id, fenced(&call.name, &value.to_string()), false),
-                Err(problem) => Message::tool(&call.id, fenced(&call.name, &problem), true),
-            });
         }
-        if repeated {
-            return Ok(stopped(said, &results, StopReason::RepeatedFailure, conversation));
+        if let Some(body) = fatal {
+            return Err(body);
         }
         if cancel.is_cancelled() {
             return Ok((said, StopReason::Cancelled));
         }
+        if repeated {
+            return Ok(stopped(said, &results, StopReason::RepeatedFailure, history));
+        }
         if let Some(bound) = turn.exceeded() {
             emit(Event::Notice { message: format!("stopped: a limit of this turn was reached ({bound:?})") });
-            return Ok(stopped(said, &results, bound, conversation));
+            return Ok(stopped(said, &results, bound, history));
         }
     }
+}
+
+/// Tokens that are no conversation: the system prompt, the tools, the reply.
+fn kept_tokens(specs: &[ToolSpec]) -> u64 {
+    let tools: u64 = specs
+        .iter()
+        .map(|t| {
+            estimate_tokens(&t.name) + estimate_tokens(&t.description) + estimate_tokens(&t.parameters.to_string())
+        })
+        .sum();
+    estimate_tokens(SYSTEM) + tools + u64::from(REPLY_TOKENS) + 100
 }
 
 async fn ask(
     now: &str,
     model: &ModelHandle,
-    conversation: &[Message],
+    sent: Vec<Message>,
+    specs: &[ToolSpec],
     emit: &mut (dyn FnMut(Event) + Send),
     cancel: &CancellationToken,
 ) -> Result<Completion, ModelError> {
-    // The system prompt and the three tools take about 1,500.
-    let budget = history::budget(model, REPLY_TOKENS + 1500);
     let mut messages = vec![Message::system(SYSTEM)];
-    messages.extend(history::window(conversation, budget));
+    messages.extend(sent);
     let mut request = model.request(messages);
     request.note = Some(format!("It is now {now}."));
     request.stable_prefix = 1;
-    request.tools = bootstrap::specs();
+    request.tools = specs.to_vec();
     request.max_tokens = REPLY_TOKENS;
     let mut on_delta = |delta| match delta {
         Delta::Text(text) => emit(Event::TextDelta { text }),
@@ -138,39 +161,6 @@ fn keep_reply(reply: &Completion, conversation: &mut Vec<Message>) {
         reply.malformed_calls.iter().map(|c| ToolCall { id: c.id.clone(), name: c.name.clone(), args: json!({}) });
     message.tool_calls.extend(unreadable);
     conversation.push(message);
-}
-
-async fn run_call(
-    tools: &Bootstrap,
-    call: &ToolCall,
-    turn: &mut Turn,
-    emit: &mut (dyn FnMut(Event) + Send),
-    approver: &mut dyn Approver,
-    cancel: &CancellationToken,
-) -> Result<Result<Value, String>, ErrorBody> {
-    emit(Event::ToolStarted { call: call.clone() });
-    let started = Instant::now();
-    let outcome = tools.call(&call.name, &call.args, emit, approver, cancel).await;
-    let duration_ms = started.elapsed().as_secs_f64() * 1e3;
-    let (ok, content) = match &outcome {
-        Ok((value, _)) => (true, value.clone()),
-        Err(error) => (false, json!({"error": error.to_string()})),
-    };
-    emit(Event::ToolCompleted { call_id: call.id.clone(), name: call.name.clone(), ok, content, duration_ms });
-    match outcome {
-        Ok((value, did)) => {
-            match did {
-                Did::Registered(name) => turn.mark_built(&name),
-                Did::Executed(name) => turn.mark_used(&name),
-                Did::Listed => {}
-            }
-            Ok(Ok(value))
-        }
-        Err(error @ CallError::RespondToModel(_)) => Ok(Err(error.to_string())),
-        // A cancelled call has a result too; the loop ends right after it.
-        Err(CallError::Fatal(_)) if cancel.is_cancelled() => Ok(Err("cancelled".to_owned())),
-        Err(CallError::Fatal(body)) => Err(body),
-    }
 }
 
 fn finish(

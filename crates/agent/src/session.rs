@@ -2,6 +2,8 @@
 
 use crate::{
     bootstrap::Bootstrap,
+    context::Strategy,
+    conversation::Conversation,
     native, staged,
     turn::{Front, Turn},
 };
@@ -55,13 +57,15 @@ pub struct SessionParts {
     pub mode: Mode,
     pub limits: TurnLimits,
     pub price: Option<Price>,
+    /// How a long conversation is brought below what the model reads.
+    pub strategy: Strategy,
     /// In which dates and times are told.
     pub zone: TimeZone,
 }
 
 pub struct Session {
     parts: SessionParts,
-    history: Vec<Message>,
+    conversation: Conversation,
     usage: Usage,
 }
 
@@ -77,7 +81,8 @@ const MESSAGE_BYTES: usize = 4 << 20;
 
 impl Session {
     pub fn new(parts: SessionParts) -> Self {
-        Self { parts, history: Vec::new(), usage: Usage::default() }
+        let conversation = Conversation::new(parts.strategy);
+        Self { parts, conversation, usage: Usage::default() }
     }
 
     pub fn id(&self) -> &str {
@@ -94,7 +99,7 @@ impl Session {
     }
 
     pub fn history(&self) -> &[Message] {
-        &self.history
+        &self.conversation.history
     }
 
     /// Switches the model for the turns to come.
@@ -104,8 +109,9 @@ impl Session {
         self.parts.price = price;
     }
 
-    /// Runs one turn. The last event is exactly one `turn.completed` or `turn.failed`; after a failure or a cancel
-    /// the history is what it was before, so nothing dangles.
+    /// Runs one turn. The last event is exactly one `turn.completed` or `turn.failed`. After a failure or a cancel the
+    /// history says so: what was done by then is known to the next turn, and nothing dangles. A message that cannot be
+    /// taken leaves no trace.
     pub async fn turn(
         &mut self,
         text: &str,
@@ -115,34 +121,43 @@ impl Session {
     ) -> TurnEnd {
         let mut turn = Turn::start(self.parts.limits, self.parts.price);
         emit(Event::TurnStarted { session: self.parts.id.clone(), model: self.parts.model.id().to_owned() });
-        let before = self.history.len();
-        let result = match check_message(text) {
-            Ok(()) => self.answer(text, &mut turn, emit, approver, cancel).await,
-            Err(error) => Err(error),
-        };
+        if let Err(error) = check_message(text) {
+            return failed(error, &turn, emit);
+        }
+        let result = self.answer(text, &mut turn, emit, approver, cancel).await;
         self.usage.add(turn.usage);
-        let duration_ms = u64::try_from(turn.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         match result {
             Ok((answer, stop_reason)) => {
                 if stop_reason == StopReason::Cancelled {
-                    self.history.truncate(before);
+                    self.conversation.close("cancelled by the person");
                 }
                 emit(Event::TurnCompleted {
                     answer: answer.clone(),
+                    duration_ms: turn.duration_ms(),
                     capabilities_built: turn.built,
                     capabilities_used: turn.used,
                     usage: turn.usage,
-                    duration_ms,
                     stop_reason,
                 });
                 TurnEnd::Completed { answer, stop_reason }
             }
             Err(error) => {
-                self.history.truncate(before);
-                emit(Event::TurnFailed { error: error.clone(), usage: turn.usage, duration_ms });
-                TurnEnd::Failed(error)
+                self.conversation.close(&format!("the turn failed: {}", error.message));
+                failed(error, &turn, emit)
             }
         }
+    }
+
+    /// Summarises all but the last question now. Gives the number of messages that the summary tells.
+    pub async fn compact(
+        &mut self,
+        emit: &mut (dyn FnMut(Event) + Send),
+        cancel: &CancellationToken,
+    ) -> Result<usize, ErrorBody> {
+        let mut turn = Turn::start(self.parts.limits, self.parts.price);
+        let done = self.conversation.compact(&self.parts.model, &mut turn, emit, cancel).await;
+        self.usage.add(turn.usage);
+        done.map_err(|e| e.body())
     }
 
     async fn answer(
@@ -158,18 +173,23 @@ impl Session {
             Mode::Native => true,
             Mode::Staged => false,
         };
-        self.history.push(Message::user(text));
+        self.conversation.history.push(Message::user(text));
         self.parts.forge.dispatch().warm();
         let now =
             jiff::Timestamp::now().to_zoned(self.parts.zone.clone()).strftime("%A, %Y-%m-%d %H:%M (%Z)").to_string();
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id());
-            native::run(front, &bootstrap, &mut self.history, turn).await
+            native::run(front, &bootstrap, &mut self.conversation, turn).await
         } else {
-            staged::run(front, &self.parts.forge, &mut self.history, turn).await
+            staged::run(front, &self.parts.forge, &mut self.conversation, turn).await
         }
     }
+}
+
+fn failed(error: ErrorBody, turn: &Turn, emit: &mut (dyn FnMut(Event) + Send)) -> TurnEnd {
+    emit(Event::TurnFailed { error: error.clone(), usage: turn.usage, duration_ms: turn.duration_ms() });
+    TurnEnd::Failed(error)
 }
 
 fn check_message(text: &str) -> Result<(), ErrorBody> {

@@ -66,6 +66,10 @@ impl Turn {
         (self.started.elapsed() >= self.limits.max_time).then_some(StopReason::MaxTime)
     }
 
+    pub fn duration_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     pub fn mark_built(&mut self, name: &str) {
         if !self.built.iter().any(|n| n == name) {
             self.built.push(name.to_owned());

@@ -206,6 +206,7 @@ pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Tur
         mode: answerer.mode,
         limits: limits(settings, turn),
         price: answerer.price,
+        strategy: settings.context,
         zone: jiff::tz::TimeZone::system(),
     })
 }

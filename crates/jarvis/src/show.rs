@@ -98,6 +98,7 @@ impl Show {
             // Failures are told by whoever runs the turn; questions by the approver; reasoning is for --json.
             Event::TurnStarted { .. }
             | Event::ReasoningDelta { .. }
+            | Event::Context { .. }
             | Event::ApprovalRequested { .. }
             | Event::TurnFailed { .. } => self.break_line()?,
         }

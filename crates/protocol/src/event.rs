@@ -106,6 +106,21 @@ pub enum Event {
         /// One line for a person: what happened, why, and what to do.
         detail: String,
     },
+    /// What of the conversation was sent to the model. Tokens are estimates.
+    #[serde(rename = "context")]
+    Context {
+        strategy: String,
+        /// Messages of the conversation.
+        history_in: usize,
+        /// Of them, sent.
+        history_out: usize,
+        /// Of them, neither sent nor told by the summary.
+        dropped: usize,
+        /// Notes from other conversations.
+        memory: usize,
+        tokens_estimate: u64,
+        budget_available: u64,
+    },
     #[serde(rename = "notice")]
     Notice { message: String },
     #[serde(rename = "turn.completed")]

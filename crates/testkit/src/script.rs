@@ -19,7 +19,7 @@ impl ScriptedModel {
     }
 
     pub fn handle(self: &Arc<Self>, native_tools: bool) -> ModelHandle {
-        let traits = Traits { native_tools, grammar: !native_tools, context_tokens: 8192 };
+        let traits = Traits { native_tools, grammar: !native_tools, context_tokens: 32_768 };
         ModelHandle::new("test/script", traits, self.clone())
     }
 

@@ -8,7 +8,7 @@ mod values;
 use crate::{
     answer::plain,
     bootstrap::notice_uncounted,
-    history,
+    conversation::Conversation,
     turn::{Front, Turn},
 };
 use decide::Choice;
@@ -53,22 +53,21 @@ impl From<ModelError> for Stop {
 pub(crate) async fn run<'a>(
     front: Front<'a>,
     forge: &'a Forge,
-    conversation: &mut Vec<Message>,
+    conversation: &mut Conversation,
     turn: &'a mut Turn,
 ) -> Ended {
-    let request = conversation.last().map(|m| m.text.clone()).unwrap_or_default();
+    let request = conversation.history.last().map(|m| m.text.clone()).unwrap_or_default();
     let cancel = front.cancel;
     let mut flow = Flow { front, forge, turn };
     match flow.answer(&request, conversation).await {
         Ok((answer, reason)) => {
-            conversation.push(Message::assistant(&answer));
+            conversation.history.push(Message::assistant(&answer));
             Ok((answer, reason))
         }
         Err(Stop::Bound(reason)) => {
             let message = format!("stopped: a limit of this turn was reached ({reason:?})");
             (flow.front.emit)(Event::Notice { message });
-            // Nothing was answered, so nothing of the turn is kept.
-            conversation.pop();
+            conversation.close("a limit of the turn was reached");
             Ok((String::new(), reason))
         }
         Err(Stop::Cancelled) => Ok((String::new(), StopReason::Cancelled)),
@@ -84,8 +83,9 @@ struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    async fn answer(&mut self, request: &str, conversation: &[Message]) -> Result<Answer, Stop> {
-        let earlier = earlier(conversation);
+    async fn answer(&mut self, request: &str, conversation: &mut Conversation) -> Result<Answer, Stop> {
+        let earlier = earlier(&conversation.history);
+        let earlier = earlier.as_ref().map(|(question, answer)| (question.as_str(), answer.as_str()));
         let known = self.known(request, earlier)?;
         let choice = match self.decide(request, earlier, &known).await? {
             Choice::Build(plan) => self.instead_of(plan, request, earlier).await?,
@@ -256,10 +256,12 @@ impl Flow<'_> {
         Ok(())
     }
 
-    async fn chat(&mut self, request: &str, conversation: &[Message]) -> Result<Answer, Stop> {
-        let budget = history::budget(self.front.model, CHAT_TOKENS + 200);
+    async fn chat(&mut self, request: &str, conversation: &mut Conversation) -> Result<Answer, Stop> {
+        let kept = u64::from(CHAT_TOKENS) + 200;
+        let Front { model, emit, cancel, .. } = &mut self.front;
+        let sent = conversation.for_model(model, kept, self.turn, *emit, cancel).await?;
         let mut messages = vec![Message::system(prompt::chat(request))];
-        messages.extend(history::window(conversation, budget));
+        messages.extend(sent);
         let mut ask = self.front.model.request(messages);
         ask.max_tokens = CHAT_TOKENS;
         ask.stable_prefix = 1;
@@ -359,10 +361,10 @@ impl Flow<'_> {
 }
 
 /// The question and answer before the request that `conversation` ends with.
-fn earlier(conversation: &[Message]) -> Option<(&str, &str)> {
+fn earlier(conversation: &[Message]) -> Option<(String, String)> {
     match conversation {
         [.., question, answer, _] if question.role == Role::User && answer.role == Role::Assistant => {
-            Some((&question.text, &answer.text))
+            Some((question.text.clone(), answer.text.clone()))
         }
         _ => None,
     }

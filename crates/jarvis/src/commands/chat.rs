@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  jarvis chat --model local\n\nIn the conversation: /help /model /cost /tools /exit. \
+    after_help = "Example:\n  jarvis chat --model local\n\nIn the conversation: /help /model /cost /compact /tools /exit. \
 Ctrl-C cancels a turn, Ctrl-D leaves."
 )]
 pub struct Chat {
@@ -30,6 +30,7 @@ pub struct Chat {
 const HELP: &str = "\
 /model [PROVIDER/MODEL]  which model answers; with a name, changes it
 /cost                    tokens and dollars so far
+/compact                 summarise all but the last question now, so that more fits
 /tools                   the capabilities there are
 /exit                    leave (Ctrl-D too)
 Ctrl-C cancels the turn that runs; anything else is a message";
@@ -126,6 +127,7 @@ impl Conversation<'_> {
             "/help" => term::line(HELP)?,
             "/cost" => self.cost()?,
             "/tools" => self.tools()?,
+            "/compact" => self.compact().await?,
             "/model" if rest.trim().is_empty() => self.which_model()?,
             "/model" => {
                 if let Err(failure) = self.change_model(rest.trim()).await {
@@ -154,6 +156,25 @@ impl Conversation<'_> {
             "{} tokens in ({} from a cache), {} out, ${:.4}",
             usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.cost_usd
         ))
+    }
+
+    async fn compact(&mut self) -> Outcome {
+        let mut show = Show::new(self.common.json);
+        let cancel = self.signals.work();
+        let done = self.session.compact(&mut |event| show.event(&event), &cancel).await;
+        show.finish()?;
+        match done {
+            Ok(messages) if self.common.json => term::json(&json!({"summarised": messages})),
+            Ok(0) => {
+                term::status("there is nothing to summarise yet");
+                Ok(())
+            }
+            Ok(messages) => {
+                term::status(format!("{messages} earlier messages are a summary now"));
+                Ok(())
+            }
+            Err(body) => keep_on(Failure::Body(body)),
+        }
     }
 
     fn tools(&self) -> Outcome {

@@ -1,6 +1,6 @@
 //! What config.toml may hold. An unknown key is an error: a misspelt one would be ignored in silence.
 
-use jarvis_agent::{Mode, Price, TurnLimits};
+use jarvis_agent::{Mode, Price, Strategy, TurnLimits};
 use jarvis_model::fetch::{ModelFile, known_models};
 use jarvis_policy::{Approval, NetworkRule};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,8 @@ pub struct Settings {
     pub model: Option<String>,
     pub mode: Mode,
     pub approve: Approval,
+    /// How a long conversation is kept below what the model reads.
+    pub context: Strategy,
     pub hub: String,
     pub sandbox: Sandbox,
     pub limits: Limits,
@@ -100,6 +102,7 @@ impl Default for Settings {
             model: None,
             mode: Mode::Auto,
             approve: Approval::Ask,
+            context: Strategy::default(),
             hub: HUB.to_owned(),
             sandbox: Sandbox::default(),
             limits: Limits::default(),

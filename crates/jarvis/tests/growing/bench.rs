@@ -5,7 +5,7 @@ use jarvis_audit::AuditLog;
 use jarvis_dispatch::{Approver, DenyAll, Dispatch, Parts};
 use jarvis_forge::Forge;
 use jarvis_policy::Policy;
-use jarvis_protocol::{Event, ForgeStep};
+use jarvis_protocol::{Event, ForgeStep, Message};
 use jarvis_registry::{Author, Registry};
 use jarvis_sandbox::{Access, Executor, JailConfig, Processes, SandboxConfig};
 use jarvis_testkit::ScriptedModel;
@@ -24,7 +24,7 @@ pub struct Turned {
     pub end: TurnEnd,
     pub events: Vec<Event>,
     pub model: Arc<ScriptedModel>,
-    pub history: usize,
+    pub history: Vec<Message>,
 }
 
 impl Bench {
@@ -70,6 +70,7 @@ impl Bench {
             mode: Mode::Auto,
             limits,
             price: None,
+            strategy: jarvis_agent::Strategy::default(),
             zone: jiff::tz::TimeZone::UTC,
         });
         (session, model)
@@ -95,7 +96,7 @@ impl Bench {
         let ends =
             events.iter().filter(|e| matches!(e, Event::TurnCompleted { .. } | Event::TurnFailed { .. })).count();
         assert_eq!(ends, 1, "a turn ends once: {events:?}");
-        Turned { end, events, model, history: session.history().len() }
+        Turned { end, events, model, history: session.history().to_vec() }
     }
 }
 

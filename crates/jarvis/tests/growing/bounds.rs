@@ -53,7 +53,8 @@ async fn a_led_model_stops_at_each_bound_and_leaves_nothing() {
         let (turned, bench) = led(limits, never_right()).await;
         assert_eq!(stopped_for(&turned), reason, "{limits:?}");
         assert_eq!(turned.model.asked().len(), most_calls, "{limits:?}");
-        assert_eq!(turned.history, 0, "{limits:?}: nothing was answered");
+        assert_eq!(turned.history.len(), 2, "{limits:?}: the question, and that it was not answered");
+        assert!(turned.history[1].text.contains("limit"), "{:?}", turned.history);
         assert!(bench.registry().list().unwrap().capabilities.is_empty());
         let said = turned.events.iter().any(|e| matches!(e, Event::Notice { message } if message.contains("limit")));
         assert!(said, "{:?}", turned.events);

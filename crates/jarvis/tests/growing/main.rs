@@ -3,6 +3,7 @@
 
 mod bench;
 mod bounds;
+mod long;
 mod native;
 mod refusals;
 mod reuse;

@@ -190,9 +190,12 @@ async fn usage_counts_every_model_call() {
 }
 
 #[tokio::test]
-async fn a_failed_model_call_leaves_the_history_as_it_was() {
+async fn a_failed_model_call_leaves_a_history_that_says_so() {
     let bench = Bench::new();
     let turned = bench.turn(true, "go", vec![call("1", "list_capabilities", json!({"query": "x"}))]).await;
     assert!(matches!(turned.end, TurnEnd::Failed(_)));
-    assert_eq!(turned.history, 0);
+    let last = turned.history.last().unwrap();
+    assert!(last.text.contains("the turn failed"), "{last:?}");
+    // The question, the call, its result, and how it ended.
+    assert_eq!(turned.history.len(), 4, "{:?}", turned.history);
 }

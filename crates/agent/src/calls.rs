@@ -1,0 +1,98 @@
+//! The tool calls of one reply: those that do not touch each other at once, results in the order of the calls.
+
+use crate::bootstrap::{self, Bootstrap, Did};
+use futures::future::{BoxFuture, join_all};
+use jarvis_dispatch::{ApprovalRequest, Approver, CallError};
+use jarvis_protocol::{ErrorBody, Event, ToolCall};
+use serde_json::{Value, json};
+use std::sync::{Mutex as Lock, PoisonError};
+use std::time::Instant;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// What became of one call.
+pub(crate) struct Outcome {
+    /// The value, or the problem as the model sees it.
+    pub result: Result<Value, String>,
+    pub did: Option<Did>,
+}
+
+/// A front end that several calls share.
+struct Shared<'a> {
+    emit: Lock<&'a mut (dyn FnMut(Event) + Send)>,
+    approver: Mutex<&'a mut dyn Approver>,
+}
+
+/// One question at a time reaches the person.
+struct InTurn<'a, 'b>(&'a Mutex<&'b mut dyn Approver>);
+
+impl Approver for InTurn<'_, '_> {
+    fn ask<'a>(&'a mut self, request: &'a ApprovalRequest) -> BoxFuture<'a, bool> {
+        Box::pin(async move { self.0.lock().await.ask(request).await })
+    }
+}
+
+/// Runs `calls`; an error that ends the turn comes after the results of all that ran.
+pub(crate) async fn run(
+    tools: &Bootstrap,
+    calls: &[ToolCall],
+    emit: &mut (dyn FnMut(Event) + Send),
+    approver: &mut dyn Approver,
+    cancel: &CancellationToken,
+) -> (Vec<Outcome>, Option<ErrorBody>) {
+    let shared = Shared { emit: Lock::new(emit), approver: Mutex::new(approver) };
+    let mut outcomes = Vec::with_capacity(calls.len());
+    let mut fatal = None;
+    let mut from = 0;
+    while from < calls.len() {
+        // Registering changes what the next call finds, so it is alone; the others only read or run.
+        let together = calls[from..].iter().take_while(|call| call.name != bootstrap::REGISTER).count().max(1);
+        let group = &calls[from..from + together];
+        from += together;
+        if fatal.is_some() || cancel.is_cancelled() {
+            outcomes.extend(group.iter().map(|_| not_run()));
+            continue;
+        }
+        for ended in join_all(group.iter().map(|call| one(tools, call, &shared, cancel))).await {
+            match ended {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(body) => {
+                    outcomes.push(Outcome { result: Err(body.message.clone()), did: None });
+                    fatal.get_or_insert(body);
+                }
+            }
+        }
+    }
+    (outcomes, fatal)
+}
+
+fn not_run() -> Outcome {
+    Outcome { result: Err("not run: the turn was ended before it".to_owned()), did: None }
+}
+
+async fn one(
+    tools: &Bootstrap,
+    call: &ToolCall,
+    shared: &Shared<'_>,
+    cancel: &CancellationToken,
+) -> Result<Outcome, ErrorBody> {
+    let mut emit = |event: Event| shared.emit.lock().unwrap_or_else(PoisonError::into_inner)(event);
+    emit(Event::ToolStarted { call: call.clone() });
+    let started = Instant::now();
+    let outcome = tools.call(&call.name, &call.args, &mut emit, &mut InTurn(&shared.approver), cancel).await;
+    let duration_ms = started.elapsed().as_secs_f64() * 1e3;
+    let (ok, content) = match &outcome {
+        Ok((value, _)) => (true, value.clone()),
+        Err(error) => (false, json!({"error": error.to_string()})),
+    };
+    emit(Event::ToolCompleted { call_id: call.id.clone(), name: call.name.clone(), ok, content, duration_ms });
+    match outcome {
+        Ok((value, did)) => Ok(Outcome { result: Ok(value), did: Some(did) }),
+        Err(error @ CallError::RespondToModel(_)) => Ok(Outcome { result: Err(error.to_string()), did: None }),
+        // A cancelled call has a result too; the turn ends right after it.
+        Err(CallError::Fatal(_)) if cancel.is_cancelled() => {
+            Ok(Outcome { result: Err("cancelled".to_owned()), did: None })
+        }
+        Err(CallError::Fatal(body)) => Err(body),
+    }
+}

@@ -1,0 +1,108 @@
+//! The history of a session with its summary, and what a model is sent of it.
+
+use crate::context::{self, Input, Strategy, Summariser, Summary};
+use crate::turn::Turn;
+use jarvis_model::{ModelError, ModelHandle};
+use jarvis_protocol::{Event, Message, Role};
+use tokio_util::sync::CancellationToken;
+
+/// Messages that must be said after a failed summary before the next one is tried.
+const NEXT_TRY: usize = 20;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Conversation {
+    /// All of it; nothing is taken away by what is sent.
+    pub history: Vec<Message>,
+    pub summary: Summary,
+    pub strategy: Strategy,
+    /// Of this turn: notes from other conversations.
+    pub memories: Vec<String>,
+    failed_at: Option<usize>,
+}
+
+impl Conversation {
+    pub fn new(strategy: Strategy) -> Self {
+        Self { strategy, ..Self::default() }
+    }
+
+    /// The messages behind the system prompt, when `kept` tokens are used by everything else.
+    pub async fn for_model(
+        &mut self,
+        model: &ModelHandle,
+        kept: u64,
+        turn: &mut Turn,
+        emit: &mut (dyn FnMut(Event) + Send),
+        cancel: &CancellationToken,
+    ) -> Result<Vec<Message>, ModelError> {
+        let budget = context::budget(model, kept);
+        let summariser = Summariser { model, budget, cancel };
+        let tried = self.failed_at.is_some_and(|at| self.history.len() < at + NEXT_TRY);
+        if self.strategy.summarises() && !tried && summariser.is_due(&self.history, &self.summary) {
+            self.summarise(&summariser, false, turn, emit).await?;
+        }
+        let built = context::build(&Input {
+            strategy: self.strategy,
+            history: &self.history,
+            summary: &self.summary,
+            memories: &self.memories,
+            budget,
+        });
+        built.report.tell(emit);
+        Ok(built.messages)
+    }
+
+    /// Summarises all but the last question now. Gives the number of messages that the summary tells.
+    pub async fn compact(
+        &mut self,
+        model: &ModelHandle,
+        turn: &mut Turn,
+        emit: &mut (dyn FnMut(Event) + Send),
+        cancel: &CancellationToken,
+    ) -> Result<usize, ModelError> {
+        // As much as the model reads, less what a turn needs beside it.
+        let budget = context::budget(model, 6_000).max(1_000);
+        let summariser = Summariser { model, budget, cancel };
+        summariser.run(&self.history, &mut self.summary, true, turn, emit).await?;
+        Ok(self.summary.covers)
+    }
+
+    async fn summarise(
+        &mut self,
+        summariser: &Summariser<'_>,
+        all: bool,
+        turn: &mut Turn,
+        emit: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<(), ModelError> {
+        match summariser.run(&self.history, &mut self.summary, all, turn, emit).await {
+            Ok(()) => self.failed_at = None,
+            Err(ModelError::Cancelled) => return Err(ModelError::Cancelled),
+            Err(error) => {
+                self.failed_at = Some(self.history.len());
+                let message =
+                    format!("the earlier conversation could not be summarised, its last part is sent: {error}");
+                emit(Event::Notice { message });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the history valid after a turn that did not end by an answer: every call has a result, and the last word is
+    /// the assistant's.
+    pub fn close(&mut self, why: &str) {
+        let open = open_calls(&self.history);
+        for id in open {
+            self.history.push(Message::tool(id, format!("no result: {why}"), true));
+        }
+        if self.history.last().is_some_and(|m| m.role != Role::Assistant || !m.tool_calls.is_empty()) {
+            self.history.push(Message::assistant(format!("({why})")));
+        }
+    }
+}
+
+/// Calls of the last reply that have no result.
+fn open_calls(history: &[Message]) -> Vec<String> {
+    let Some(reply) = history.iter().rposition(|m| m.role != Role::Tool) else { return Vec::new() };
+    let answered: Vec<&str> = history[reply..].iter().filter_map(|m| m.tool_call_id.as_deref()).collect();
+    let calls = history[reply].tool_calls.iter().map(|call| call.id.clone());
+    calls.filter(|id| !answered.contains(&id.as_str())).collect()
+}
