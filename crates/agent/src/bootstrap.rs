@@ -20,6 +20,8 @@ pub enum Did {
     Listed,
     Registered(String),
     Executed(String),
+    /// Something that needs no mention at the end of the turn.
+    Other,
 }
 
 pub struct Bootstrap {
@@ -78,6 +80,10 @@ pub fn specs() -> Vec<ToolSpec> {
 impl Bootstrap {
     pub fn new(forge: Forge, request: Option<String>, model: &str) -> Self {
         Self { forge, request, model: model.to_owned() }
+    }
+
+    pub fn dispatch(&self) -> &jarvis_dispatch::Dispatch {
+        self.forge.dispatch()
     }
 
     /// Runs one of the three. An unknown name is the model's to mend.

@@ -1,6 +1,7 @@
 //! The tool calls of one reply: those that do not touch each other at once, results in the order of the calls.
 
-use crate::bootstrap::{self, Bootstrap, Did};
+use crate::bootstrap::Did;
+use crate::toolbox::Toolbox;
 use futures::future::{BoxFuture, join_all};
 use jarvis_dispatch::{ApprovalRequest, Approver, CallError};
 use jarvis_protocol::{ErrorBody, Event, ToolCall};
@@ -34,7 +35,7 @@ impl Approver for InTurn<'_, '_> {
 
 /// Runs `calls`; an error that ends the turn comes after the results of all that ran.
 pub(crate) async fn run(
-    tools: &Bootstrap,
+    tools: &Toolbox,
     calls: &[ToolCall],
     emit: &mut (dyn FnMut(Event) + Send),
     approver: &mut dyn Approver,
@@ -45,8 +46,7 @@ pub(crate) async fn run(
     let mut fatal = None;
     let mut from = 0;
     while from < calls.len() {
-        // Registering changes what the next call finds, so it is alone; the others only read or run.
-        let together = calls[from..].iter().take_while(|call| call.name != bootstrap::REGISTER).count().max(1);
+        let together = calls[from..].iter().take_while(|call| !tools.runs_alone(&call.name)).count().max(1);
         let group = &calls[from..from + together];
         from += together;
         if fatal.is_some() || cancel.is_cancelled() {
@@ -71,7 +71,7 @@ fn not_run() -> Outcome {
 }
 
 async fn one(
-    tools: &Bootstrap,
+    tools: &Toolbox,
     call: &ToolCall,
     shared: &Shared<'_>,
     cancel: &CancellationToken,
@@ -79,7 +79,7 @@ async fn one(
     let mut emit = |event: Event| shared.emit.lock().unwrap_or_else(PoisonError::into_inner)(event);
     emit(Event::ToolStarted { call: call.clone() });
     let started = Instant::now();
-    let outcome = tools.call(&call.name, &call.args, &mut emit, &mut InTurn(&shared.approver), cancel).await;
+    let outcome = tools.call(call, &mut emit, &mut InTurn(&shared.approver), cancel).await;
     let duration_ms = started.elapsed().as_secs_f64() * 1e3;
     let (ok, content) = match &outcome {
         Ok((value, _)) => (true, value.clone()),

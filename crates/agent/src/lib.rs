@@ -8,6 +8,7 @@ mod conversation;
 mod native;
 mod session;
 mod staged;
+mod toolbox;
 mod turn;
 
 pub use bootstrap::{Bootstrap, specs as bootstrap_specs};

@@ -5,6 +5,7 @@ use crate::{
     context::Strategy,
     conversation::Conversation,
     native, staged,
+    toolbox::Toolbox,
     turn::{Front, Turn},
 };
 use jarvis_dispatch::Approver;
@@ -59,6 +60,8 @@ pub struct SessionParts {
     pub price: Option<Price>,
     /// How a long conversation is brought below what the model reads.
     pub strategy: Strategy,
+    /// Files of the workspace, a shell and HTTP are offered to models that drive tools.
+    pub builtins: bool,
     /// In which dates and times are told.
     pub zone: TimeZone,
 }
@@ -180,7 +183,8 @@ impl Session {
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id());
-            native::run(front, &bootstrap, &mut self.conversation, turn).await
+            let tools = Toolbox::new(bootstrap, self.parts.builtins);
+            native::run(front, &tools, &mut self.conversation, turn).await
         } else {
             staged::run(front, &self.parts.forge, &mut self.conversation, turn).await
         }

@@ -2,12 +2,14 @@
 
 mod approve;
 mod arguments;
+mod builtin;
 mod error;
 mod process;
 mod run;
 
 pub use approve::{ApprovalRequest, Approver, DenyAll};
 pub use arguments::{check_arguments, check_exact, check_schema, check_value};
+pub use builtin::{builtin_specs, changes_something, command_view};
 pub use error::CallError;
 pub use jarvis_audit::redact;
 pub use jarvis_policy::CommandView;

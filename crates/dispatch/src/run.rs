@@ -24,6 +24,10 @@ pub struct Parts {
     pub actor: String,
     /// Absolute; relative paths of grants are meant from here.
     pub workspace: PathBuf,
+    /// bash, or a shell like it; none: no shell_exec.
+    pub shell: Option<PathBuf>,
+    /// The person's home folder.
+    pub home: Option<PathBuf>,
 }
 
 pub struct Dispatch {

@@ -1,7 +1,7 @@
 //! Wiring: one dispatch, one forge, one session, out of the settings and the flags.
 
 use crate::cli::{Place, Reach, Tape, Turn};
-use crate::config::Settings;
+use crate::config::{Settings, Tools};
 use crate::error::{Outcome, config, disk, failed, usage};
 use crate::home::Home;
 use crate::model::Choice;
@@ -88,6 +88,8 @@ pub fn dispatch(settings: &Settings, reach: &Reach, home: &Home) -> Outcome<Disp
         policy,
         actor: "cli".to_owned(),
         workspace: workspace()?,
+        shell: programs::find("bash").or_else(|| programs::find("sh")),
+        home: person(),
     }))
 }
 
@@ -207,6 +209,7 @@ pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Tur
         limits: limits(settings, turn),
         price: answerer.price,
         strategy: settings.context,
+        builtins: settings.tools == Tools::All,
         zone: jiff::tz::TimeZone::system(),
     })
 }

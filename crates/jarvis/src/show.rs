@@ -99,6 +99,7 @@ impl Show {
             Event::TurnStarted { .. }
             | Event::ReasoningDelta { .. }
             | Event::Context { .. }
+            | Event::ToolOutput { .. }
             | Event::ApprovalRequested { .. }
             | Event::TurnFailed { .. } => self.break_line()?,
         }

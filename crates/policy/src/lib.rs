@@ -4,7 +4,9 @@
 mod decide;
 mod process;
 mod review;
+mod tool;
 
 pub use decide::{Approved, Decision, Deny, Permit, decide};
 pub use process::{CommandView, ProcessAsk, ProcessPermit, ProcessVerdict, review_process};
 pub use review::{Approval, Ask, NetworkRule, Policy, Verdict, Version, review};
+pub use tool::{Reach, ToolAsk, ToolPermit, ToolVerdict, review_tool};

@@ -72,6 +72,9 @@ pub enum Event {
     ReasoningDelta { text: String },
     #[serde(rename = "tool.started")]
     ToolStarted { call: ToolCall },
+    /// What a running program printed, as it comes.
+    #[serde(rename = "tool.output")]
+    ToolOutput { call_id: String, text: String },
     #[serde(rename = "tool.completed")]
     ToolCompleted {
         call_id: String,

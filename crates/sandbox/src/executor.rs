@@ -102,6 +102,10 @@ impl Executor {
         }))
     }
 
+    pub(crate) fn broker(&self) -> &Broker {
+        &self.0.broker
+    }
+
     /// The hosts that a secret may be sent to; `None`: there is no such secret.
     pub fn secret_hosts(&self, name: &str) -> Result<Option<Vec<String>>, String> {
         self.0.broker.secret_hosts(name)

@@ -20,6 +20,7 @@ mod pool;
 mod probe;
 mod process;
 mod python;
+mod tool;
 mod worker;
 mod zygote;
 
@@ -40,6 +41,7 @@ pub use probe::{Layer, probe, probe_with, start_times};
 pub use process::{ProcessDone, Processes};
 pub use python::Runtimes;
 pub use python::packages::{DependencyError, Lock, Packages, Requirement, Wheel};
+pub use tool::{Match, SearchWish, Searched, ToolDone, ToolError, ToolWork};
 pub use zygote::worker_main;
 
 /// The name of the person's code in the engine's stack traces.

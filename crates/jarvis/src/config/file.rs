@@ -19,6 +19,7 @@ pub struct Settings {
     pub approve: Approval,
     /// How a long conversation is kept below what the model reads.
     pub context: Strategy,
+    pub tools: Tools,
     pub hub: String,
     pub sandbox: Sandbox,
     pub limits: Limits,
@@ -62,6 +63,17 @@ pub struct Local {
     pub gpu_layers: Option<u32>,
 }
 
+/// Tools of a model that drives tools, beside capabilities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tools {
+    /// Files of the workspace, a shell in the jail, HTTP.
+    #[default]
+    All,
+    /// None.
+    Capabilities,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WireName {
@@ -103,6 +115,7 @@ impl Default for Settings {
             mode: Mode::Auto,
             approve: Approval::Ask,
             context: Strategy::default(),
+            tools: Tools::default(),
             hub: HUB.to_owned(),
             sandbox: Sandbox::default(),
             limits: Limits::default(),

@@ -42,6 +42,11 @@ pub const KEYS: &[Key] = &[
         "JARVIS_CONTEXT",
         "how a long conversation is kept below what the model reads: window, summary, memory or hybrid",
     ),
+    key(
+        "tools",
+        "JARVIS_TOOLS",
+        "all (files of the workspace, a shell in the sandbox, HTTP) or capabilities (those alone)",
+    ),
     key("local.context_tokens", "JARVIS_LOCAL_CONTEXT", "context of the embedded model, in tokens"),
     key("local.threads", "JARVIS_LOCAL_THREADS", "threads of the embedded model"),
     key("local.gpu_layers", "JARVIS_LOCAL_GPU_LAYERS", "layers on the GPU, where one is compiled in"),

@@ -5,7 +5,7 @@ mod file;
 mod keys;
 
 pub use edit::{edit, set};
-pub use file::{Provider, Settings, WireName};
+pub use file::{Provider, Settings, Tools, WireName};
 pub use keys::{KEYS, value_of};
 
 use crate::error::{Failure, Outcome, config};

@@ -58,6 +58,8 @@ impl Bench {
             policy,
             actor: "test".to_owned(),
             workspace: self.home.path().to_owned(),
+            shell: None,
+            home: None,
         })))
     }
 
@@ -71,6 +73,7 @@ impl Bench {
             limits,
             price: None,
             strategy: jarvis_agent::Strategy::default(),
+            builtins: false,
             zone: jiff::tz::TimeZone::UTC,
         });
         (session, model)

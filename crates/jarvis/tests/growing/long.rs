@@ -92,6 +92,7 @@ fn session(bench: &Bench, talker: &Arc<Talker>, strategy: Strategy) -> Session {
         limits: TurnLimits::STANDARD,
         price: None,
         strategy,
+        builtins: false,
         zone: jiff::tz::TimeZone::UTC,
     })
 }

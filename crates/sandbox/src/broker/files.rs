@@ -26,11 +26,11 @@ const MOST_DENIED: usize = 200_000;
 pub(super) type Linked = Arc<Mutex<Option<Option<HashSet<(u64, u64)>>>>>;
 
 /// What one request for a file is held against.
-pub(super) struct Files {
-    pub access: Arc<Access>,
+pub(crate) struct Files {
+    pub(super) access: Arc<Access>,
     /// Those of the kind that is asked for.
-    pub grants: Vec<String>,
-    pub linked: Linked,
+    pub(super) grants: Vec<String>,
+    pub(super) linked: Linked,
 }
 
 /// A granted root and the way from there.
@@ -58,7 +58,7 @@ impl Kind {
 }
 
 impl Files {
-    pub(super) fn read(&self, path: &str, most: usize) -> Answer {
+    pub(crate) fn read(&self, path: &str, most: usize) -> Answer {
         let place = self.find(path, Kind::Read)?;
         let path = &place.shown;
         // Found without being opened: to open a device can do something, and to open a pipe waits.
@@ -146,6 +146,13 @@ impl Files {
         let entries: Vec<_> =
             found.into_iter().map(|(name, kind, size)| json!({ "name": name, "kind": kind, "size": size })).collect();
         Ok((json!({ "entries": entries }), Vec::new()))
+    }
+
+    /// Whether the place is there and may be read at all.
+    pub(crate) fn reachable_root(&self, path: &str) -> Result<(), Refusal> {
+        let place = self.find(path, Kind::Read)?;
+        let found = open(&place.root, &place.below, OFlags::PATH).map_err(|e| failed(&place.shown, e))?;
+        self.reachable(&place, &found)
     }
 
     /// The granted root that the path lies in.
@@ -356,7 +363,7 @@ fn failed(path: &str, error: rustix::io::Errno) -> Refusal {
         Errno::LOOP | Errno::XDEV => Refusal::denied(format!(
             "{path} is not granted: a link on the way is not followed; grant the place that it leads to"
         )),
-        Errno::NOENT => Refusal::failed(format!("{path} is not there")),
+        Errno::NOENT => Refusal { name: "NotFoundError", message: format!("{path} is not there") },
         other => Refusal::failed(format!("{path}: {other}")),
     }
 }

@@ -12,6 +12,7 @@ pub use secrets::{SHORTEST_SECRET, Secret, Secrets};
 use crate::egress::{EgressDenied, EgressPolicy, PatternError, Resolver, Tally, system};
 use crate::frame::{self, Packet};
 use crate::pool::lock;
+pub(crate) use files::Files;
 use files::Linked;
 use jarvis_protocol::{Egress, ExecPlan, Grants};
 use secrets::Vault;
@@ -63,9 +64,9 @@ enum Request {
 
 /// An error as the code sees it.
 #[derive(Debug, Serialize)]
-struct Refusal {
-    name: &'static str,
-    message: String,
+pub(crate) struct Refusal {
+    pub(crate) name: &'static str,
+    pub(crate) message: String,
 }
 
 impl Refusal {
@@ -94,7 +95,7 @@ impl From<EgressDenied> for Refusal {
     }
 }
 
-type Answer = Result<(serde_json::Value, Vec<u8>), Refusal>;
+pub(crate) type Answer = Result<(serde_json::Value, Vec<u8>), Refusal>;
 
 #[derive(Default)]
 pub(crate) struct Broker {
@@ -129,16 +130,28 @@ impl Broker {
     /// Fails where a grant is none: a run with less than what was approved would be a silent wrong.
     pub(crate) fn desk<'a>(&'a self, plan: &'a ExecPlan) -> Result<Desk<'a>, PatternError> {
         let memory = usize::try_from(plan.limits.memory_mb << 20).unwrap_or(usize::MAX);
+        self.desk_for(&plan.grants, MOST_BODY.min(memory / 4))
+    }
+
+    /// The same for what is no plan of code; `most_body`: the most bytes of one answer.
+    pub(crate) fn desk_for<'a>(&'a self, grants: &'a Grants, most_body: usize) -> Result<Desk<'a>, PatternError> {
         Ok(Desk {
             broker: self,
-            grants: &plan.grants,
-            policy: EgressPolicy::parse(&plan.grants.network)?,
-            most_body: MOST_BODY.min(memory / 4),
+            grants,
+            policy: EgressPolicy::parse(&grants.network)?,
+            most_body,
             vault: Vault::default(),
             tally: Tally::default(),
             linked: Linked::default(),
             written: Mutex::default(),
         })
+    }
+}
+
+impl Broker {
+    /// Files of one kind of grant.
+    pub(crate) fn files_of(&self, grants: Vec<String>) -> Files {
+        Files { access: Arc::clone(&self.access), grants, linked: Linked::default() }
     }
 }
 
@@ -156,7 +169,7 @@ impl Desk<'_> {
         frame::pack(id, &head, &body)
     }
 
-    async fn serve(&self, packet: Packet) -> Answer {
+    pub(crate) async fn serve(&self, packet: Packet) -> Answer {
         let request = serde_json::from_str(&packet.head)
             .map_err(|e| Refusal::wrong(format!("a request that the broker does not know: {e}")))?;
         match request {
@@ -175,12 +188,8 @@ impl Desk<'_> {
     }
 
     /// Work on files, where it may block.
-    async fn files(&self, grants: &[String], work: impl FnOnce(&files::Files) -> Answer + Send + 'static) -> Answer {
-        let files = files::Files {
-            access: Arc::clone(&self.broker.access),
-            grants: grants.to_vec(),
-            linked: self.linked.clone(),
-        };
+    async fn files(&self, grants: &[String], work: impl FnOnce(&Files) -> Answer + Send + 'static) -> Answer {
+        let files = Files { linked: self.linked.clone(), ..self.broker.files_of(grants.to_vec()) };
         blocking(move || work(&files)).await
     }
 

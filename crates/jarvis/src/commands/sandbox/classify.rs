@@ -4,8 +4,7 @@ use crate::cli::Common;
 use crate::error::Outcome;
 use crate::{run, term};
 use clap::Args;
-use jarvis_dispatch::CommandView;
-use jarvis_shell::{Context, Judgement, Verdict};
+use jarvis_shell::{Context, Judgement};
 use std::path::{Path, PathBuf};
 
 pub const HELP: &str = "\
@@ -43,17 +42,11 @@ pub fn run(args: &Classify, common: &Common) -> Outcome {
     Ok(())
 }
 
-/// For the decision about a process.
-pub fn view(line: &str, workspace: &Path) -> CommandView {
-    let judgement = judge(line, workspace);
-    match judgement.verdict {
-        Verdict::Allow => CommandView::Harmless,
-        Verdict::Ask => CommandView::Questionable(judgement.reason),
-        Verdict::Deny => CommandView::Forbidden(judgement.reason),
-    }
+fn judge(line: &str, workspace: &Path) -> Judgement {
+    jarvis_shell::classify(line, &Context { workspace, home: &home() })
 }
 
-fn judge(line: &str, workspace: &Path) -> Judgement {
-    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
-    jarvis_shell::classify(line, &Context { workspace, home: &home })
+/// Where `~` leads.
+pub fn home() -> PathBuf {
+    std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from)
 }

@@ -108,7 +108,7 @@ pub fn run(args: &Exec, common: &Common) -> Outcome {
             // Classified as bash reads it; where there is none, sh understands no more than that.
             let shell = if programs::find("bash").is_some() { "bash" } else { "sh" };
             let argv = [shell, "-c", line].map(str::to_owned).to_vec();
-            (argv, super::classify::view(line, &dir))
+            (argv, jarvis_dispatch::command_view(line, &dir, &super::classify::home()))
         }
         None => (args.command.clone(), CommandView::Harmless),
     };

@@ -1,0 +1,89 @@
+//! shell_exec: a command line, classified by its parse tree, in the jail.
+
+use super::{Call, capped};
+use crate::process::ProcessRequest;
+use crate::{CallError, CommandView};
+use jarvis_protocol::{ErrorBody, ErrorKind, Preset, ProcessLimits, ProcessPlan};
+use jarvis_sandbox::{JailClass, Stdin, check_host};
+use jarvis_shell::{Context, Verdict, classify};
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+const STDOUT_CHARS: usize = 50_000;
+const STDERR_CHARS: usize = 10_000;
+const SECONDS: u64 = 30;
+
+#[derive(Deserialize)]
+pub(super) struct Exec {
+    command: String,
+    workdir: Option<String>,
+    timeout_s: Option<u64>,
+    #[serde(default)]
+    network: Vec<String>,
+}
+
+/// What the classification says, for the decision about the process.
+pub fn view(line: &str, workspace: &Path, home: &Path) -> CommandView {
+    let judgement = classify(line, &Context { workspace, home });
+    match judgement.verdict {
+        Verdict::Allow => CommandView::Harmless,
+        Verdict::Ask => CommandView::Questionable(judgement.reason),
+        Verdict::Deny => CommandView::Forbidden(format!("危险命令被拦截 (dangerous command): {}", judgement.reason)),
+    }
+}
+
+pub(super) async fn exec(
+    call: &mut Call<'_>,
+    args: Exec,
+    on_output: &mut (dyn FnMut(&str) + Send),
+) -> Result<Value, CallError> {
+    let refuse = |kind, message: String| CallError::respond(kind, message);
+    let parts = &call.dispatch.parts;
+    let Some(shell) = parts.shell.clone() else {
+        let body = ErrorBody::new(ErrorKind::Sandbox, "there is no bash or sh on this machine");
+        return Err(CallError::RespondToModel(body));
+    };
+    for host in &args.network {
+        check_host(host).map_err(|problem| refuse(ErrorKind::Usage, problem.to_string()))?;
+    }
+    let (dir, inside) = call.place(args.workdir.as_deref().unwrap_or("."))?;
+    if !inside {
+        return Err(refuse(ErrorKind::Denied, format!("workdir {dir} lies outside the workspace")));
+    }
+    let seconds = args.timeout_s.unwrap_or(SECONDS);
+    let home = parts.home.clone().unwrap_or_else(|| PathBuf::from("/"));
+    let command = view(&args.command, call.dispatch.workspace(), &home);
+    let word = shell.file_name().map_or_else(|| "sh".to_owned(), |name| name.to_string_lossy().into_owned());
+    let plan = ProcessPlan {
+        argv: vec![word, "-c".to_owned(), args.command],
+        dir: PathBuf::from(dir),
+        preset: Preset::WorkspaceWrite,
+        read: Vec::new(),
+        network: args.network,
+        limits: ProcessLimits { timeout_ms: seconds * 1000, ..ProcessLimits::STANDARD },
+    };
+    let request = ProcessRequest { plan, program: shell, command, env: Vec::new(), stdin: Stdin::Closed };
+    let done = call
+        .dispatch
+        .exec(request, &mut *call.approver, call.cancel, |_, part| on_output(&String::from_utf8_lossy(part)))
+        .await?;
+    let (stdout, stderr) = (done.outcome.stdout_text(), done.outcome.stderr_text());
+    let exit = &done.outcome.exit;
+    let mut text = match exit.class {
+        JailClass::Ok | JailClass::Failed => format!("exit code {}", exit.code.unwrap_or_default()),
+        JailClass::Timeout => {
+            format!("超时 (timeout): ended after {seconds} s with all it had started; what it printed until then:")
+        }
+        other => format!("ended by the sandbox: {}", serde_json::json!(other).as_str().unwrap_or("limit")),
+    };
+    for (name, part, most) in [("stdout", stdout, STDOUT_CHARS), ("stderr", stderr, STDERR_CHARS)] {
+        if !part.trim().is_empty() {
+            text.push_str(&format!("\n{name}:\n{}", capped(part.trim_end(), most)));
+        }
+    }
+    if exit.class == JailClass::Ok {
+        return Ok(Value::String(text));
+    }
+    Err(refuse(ErrorKind::Sandbox, text))
+}

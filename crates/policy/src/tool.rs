@@ -1,0 +1,169 @@
+//! May a built-in tool touch this file or this host?
+
+use crate::decide::Deny;
+use crate::{Approval, NetworkRule, Policy};
+use jarvis_protocol::Grants;
+use std::fmt;
+
+/// The one thing that a call of a built-in tool touches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    /// An absolute path, without `..`.
+    Read {
+        path: String,
+        inside: bool,
+    },
+    Write {
+        path: String,
+        inside: bool,
+    },
+    /// A host (with its port, where it is not the usual one) and what is asked of it. `allowed`: a flag did so beforehand.
+    Fetch {
+        host: String,
+        method: String,
+        allowed: bool,
+    },
+}
+
+impl Reach {
+    /// The same as the grants of a capability would say it.
+    pub fn grants(&self) -> Grants {
+        let mut grants = Grants::default();
+        match self {
+            Reach::Read { path, .. } => grants.read.push(path.clone()),
+            Reach::Write { path, .. } => grants.write.push(path.clone()),
+            Reach::Fetch { host, .. } => grants.network.push(host.clone()),
+        }
+        grants
+    }
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reach::Read { path, .. } => write!(f, "read {path}"),
+            Reach::Write { path, .. } => write!(f, "change {path}"),
+            Reach::Fetch { host, method, .. } => write!(f, "send {method} to {host}"),
+        }
+    }
+}
+
+/// The right to touch it, once. Only [`review_tool`] and a person's yes to its question make it.
+#[derive(Debug)]
+pub struct ToolPermit {
+    reach: Reach,
+    why: String,
+}
+
+impl ToolPermit {
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// The reason for the decision, for the audit.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// Gives up the permit for what it allows; called by the sandbox.
+    pub fn into_grants(self) -> Grants {
+        self.reach.grants()
+    }
+}
+
+#[derive(Debug)]
+pub enum ToolVerdict {
+    Permit(ToolPermit),
+    Ask(ToolAsk),
+    Denied(Deny),
+}
+
+/// A question for a person. It can only be answered as it was put.
+#[derive(Debug)]
+pub struct ToolAsk {
+    reach: Reach,
+    pub reason: String,
+}
+
+impl ToolAsk {
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// A person said yes to this very question.
+    pub fn allow(self) -> ToolPermit {
+        ToolPermit { reach: self.reach, why: format!("a person: {}", self.reason) }
+    }
+}
+
+/// Files of the workspace pass by themselves; everything outside it, and every host, is asked for, each time.
+pub fn review_tool(policy: &Policy, reach: Reach) -> ToolVerdict {
+    if matches!(reach, Reach::Fetch { .. }) && policy.network == NetworkRule::Closed {
+        return ToolVerdict::Denied(Deny {
+            reason: "the network is closed by config".to_owned(),
+            hint: Some("set sandbox.network to \"ask\" in config".to_owned()),
+        });
+    }
+    let free = match &reach {
+        Reach::Read { inside, .. } | Reach::Write { inside, .. } => inside.then_some("it lies in the workspace"),
+        Reach::Fetch { allowed, .. } => allowed.then_some("the host was allowed beforehand"),
+    };
+    if let Some(why) = free {
+        return ToolVerdict::Permit(ToolPermit { why: why.to_owned(), reach });
+    }
+    let reason = match &reach {
+        Reach::Fetch { .. } => format!("it would {reach}"),
+        Reach::Read { .. } | Reach::Write { .. } => format!("it would {reach}, outside the workspace"),
+    };
+    match policy.approval {
+        Approval::Auto => ToolVerdict::Permit(ToolPermit { reach, why: format!("--approve auto: {reason}") }),
+        Approval::Deny => ToolVerdict::Denied(Deny {
+            reason: format!("it would need a yes: {reason}"),
+            hint: Some("run it where you can be asked, or with --approve auto".to_owned()),
+        }),
+        Approval::Ask => ToolVerdict::Ask(ToolAsk { reach, reason }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reaches() -> [(Reach, bool); 6] {
+        let path = || "/work/a.txt".to_owned();
+        let fetch = |allowed| Reach::Fetch { host: "example.com".to_owned(), method: "GET".to_owned(), allowed };
+        [
+            (Reach::Read { path: path(), inside: true }, true),
+            (Reach::Write { path: path(), inside: true }, true),
+            (Reach::Read { path: path(), inside: false }, false),
+            (Reach::Write { path: path(), inside: false }, false),
+            (fetch(true), true),
+            (fetch(false), false),
+        ]
+    }
+
+    #[test]
+    fn only_the_workspace_and_allowed_hosts_need_nobody() {
+        for (reach, free) in reaches() {
+            for (approval, asks) in [(Approval::Ask, true), (Approval::Deny, false), (Approval::Auto, false)] {
+                let policy = Policy { approval, ..Policy::closed() };
+                let verdict = review_tool(&policy, reach.clone());
+                let fits = match &verdict {
+                    ToolVerdict::Permit(permit) => (free || approval == Approval::Auto) && *permit.reach() == reach,
+                    ToolVerdict::Ask(ask) => !free && asks && *ask.reach() == reach,
+                    ToolVerdict::Denied(_) => !free && approval == Approval::Deny,
+                };
+                assert!(fits, "{reach:?} {approval:?}: {verdict:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_network_is_closed_whatever_was_approved() {
+        let policy = Policy { approval: Approval::Auto, network: NetworkRule::Closed, ..Policy::closed() };
+        for (reach, _) in reaches() {
+            let denied = matches!(review_tool(&policy, reach.clone()), ToolVerdict::Denied(_));
+            assert_eq!(denied, matches!(reach, Reach::Fetch { .. }), "{reach:?}");
+        }
+    }
+}
