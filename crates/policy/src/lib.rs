@@ -2,9 +2,13 @@
 //! person. [`decide`] answers whether one plan may run: a [`Permit`], which alone the sandbox accepts, or a refusal.
 
 mod decide;
+mod hosts;
 mod process;
 mod review;
+mod within;
 
 pub use decide::{Approved, Decision, Deny, Permit, decide};
+pub use hosts::{Pattern, PatternError, ambiguous, check_host};
 pub use process::{CommandView, ProcessAsk, ProcessPermit, ProcessVerdict, review_process};
 pub use review::{Approval, Ask, NetworkRule, Policy, Verdict, Version, review};
+pub use within::within;
