@@ -2,16 +2,20 @@
 
 mod approve;
 mod arguments;
+mod callers;
+mod compose;
 mod error;
 mod process;
 mod run;
 
 pub use approve::{ApprovalRequest, Approver, DenyAll};
 pub use arguments::{check_arguments, check_exact, check_schema, check_value};
+pub use callers::Related;
+pub use compose::MOST_CALLS;
 pub use error::CallError;
 pub use jarvis_audit::redact;
 pub use jarvis_policy::CommandView;
 pub use jarvis_policy::{Approved, Ask, Deny, Verdict, Version as Reviewed, review};
-pub use jarvis_sandbox::{Checked, UseKind, check_host};
+pub use jarvis_sandbox::{Checked, Use, UseKind, check_host};
 pub use process::ProcessRequest;
 pub use run::{Dispatch, Parts, Ran};

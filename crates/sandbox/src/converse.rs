@@ -55,6 +55,7 @@ pub(crate) async fn converse<S: AsyncRead + AsyncWrite>(
     cancel: &CancellationToken,
 ) -> End {
     let limit = Duration::from_millis(plan.limits.timeout_ms) + GRACE;
+    desk.begin();
     tokio::select! {
         biased;
         () = cancel.cancelled() => End::Stopped(ExitClass::Cancelled),
