@@ -14,6 +14,7 @@ use jarvis_protocol::{
 use jarvis_registry::CallEdge;
 use jarvis_sandbox::{Caller, MOST_DEPTH, Nesting, Wanted};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +51,8 @@ pub(crate) struct Frame<'a> {
     fixed: Option<Fixed>,
     /// Whether runs say something about what is called: not while forge tries out who calls it.
     counted: bool,
+    /// Something was refused here, or ended, because of who is around: a failure says nothing about the code then.
+    hindered: AtomicBool,
     cancel: &'a CancellationToken,
 }
 
@@ -89,6 +92,7 @@ impl Dispatch {
             grants: plan.grants.clone(),
             fixed: plan.fixed,
             counted: matches!(plan.subject, Subject::Capability { .. }),
+            hindered: AtomicBool::new(false),
             cancel,
         };
         let outcome = self.pass_one(plan, approved, &frame, cancel).await;
@@ -115,10 +119,12 @@ impl Frame<'_> {
             seen.asked
         };
         if asked > MOST_CALLS {
+            self.hinder();
             return Err(error("RangeError", format!("one run may make {MOST_CALLS} calls of capabilities in all")));
         }
         let (capability, code) = self.find(&wanted.name)?;
         if let Some(why) = self.circle(&capability.name) {
+            self.hinder();
             self.refuse(&capability.name, &why)?;
             return Err(error("PermissionError", format!("`{}` is not called: {why}", capability.name)));
         }
@@ -126,6 +132,7 @@ impl Frame<'_> {
             .map_err(|problem| error("TypeError", format!("`{}`: {problem}", capability.signature())))?;
         let left = u64::try_from(wanted.left.as_millis()).unwrap_or(u64::MAX);
         if left == 0 {
+            self.hinder();
             return Err(error("TimeoutError", format!("no time is left to call `{}`", capability.name)));
         }
         let mut running = Running { frame: self, capability: &capability, ended: false };
@@ -182,6 +189,7 @@ impl Frame<'_> {
             grants: plan.grants.clone(),
             fixed: self.fixed,
             counted: self.counted,
+            hindered: AtomicBool::new(false),
             cancel: self.cancel,
         };
         let name = &capability.name;
@@ -190,15 +198,21 @@ impl Frame<'_> {
             Err(CallError::RespondToModel(body)) => return Err(error("PermissionError", body.message)),
             Err(fatal) => return Err(self.give_up(fatal)),
         };
-        // What failed for its caller's grants or time says nothing about it.
-        let for_its_caller = match execution.exit {
+        // What failed for its caller's grants or time, or for the calls around it, says nothing about it.
+        let hindered = match execution.exit {
             ExitClass::Ok => false,
-            ExitClass::Timeout => short_of_time,
             ExitClass::Cancelled => true,
-            _ => less.is_some(),
+            exit => {
+                (short_of_time && exit == ExitClass::Timeout)
+                    || less.is_some()
+                    || inner.hindered.load(Ordering::Relaxed)
+            }
         };
+        if hindered {
+            self.hinder();
+        }
         let mut uncounted = None;
-        if self.counted && !for_its_caller {
+        if self.counted && !hindered {
             uncounted = self.dispatch.count(capability, &execution).err();
         }
         if let Some(problem) = &uncounted {
@@ -213,6 +227,10 @@ impl Frame<'_> {
             error(kind, message)
         })?;
         Ok(Ran { value, execution, uncounted })
+    }
+
+    fn hinder(&self) {
+        self.hindered.store(true, Ordering::Relaxed);
     }
 
     /// Ends the outermost run as well, whatever its code makes of it.
