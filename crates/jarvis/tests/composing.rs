@@ -196,7 +196,8 @@ fn circles_end_before_anything_runs_whatever_they_lead_through() {
     ] {
         let ran = home.run(&["cap", "run", first, "--args", &way(names).to_string(), "--json"]).ok();
         assert!(ran.out.contains("would go round in a circle (") && ran.out.contains("PermissionError"), "{}", ran.out);
-        assert_eq!(ran.json()["execution"]["calls"].as_array().unwrap().len(), names.len() - 2, "{}", ran.out);
+        let calls = ran.json()["execution"]["calls"].as_array().map_or(0, Vec::len);
+        assert_eq!(calls, names.len() - 2, "{}", ran.out);
     }
     assert_eq!(stats(&home, "double"), (0, 0));
     let denied = home.run(&["audit", "tail", "--kind", "decision"]).ok().out;
@@ -224,7 +225,7 @@ fn calls_nest_eight_deep_and_no_deeper() {
         "Rows a boat.",
         "Keeps the gate.",
     ];
-    let last = "export default () => 'the end'";
+    let last = "export default ({ next }: { next: string[] }) => next.length";
     let _ = add(&home, "last", "Closes every chain.", &json!({"next": []}), last, &json!({})).ok();
     let code = "export default async function run({ next }: { next: string[] }) {
       return await capability(next[0], { next: next.slice(1) });
@@ -238,7 +239,7 @@ fn calls_nest_eight_deep_and_no_deeper() {
         run(&home, "link_1", &json!({"next": next}))
     };
     let ran = chain(8).ok().json();
-    assert_eq!((&ran["result"], ran["execution"]["calls"].as_array().unwrap().len()), (&json!("the end"), 8));
+    assert_eq!((&ran["result"], ran["execution"]["calls"].as_array().unwrap().len()), (&json!(0), 8));
     let _ = chain(9).failed(1, &["calls would nest more than 8 deep", "link_1 → link_2"]);
 }
 
@@ -253,7 +254,7 @@ fn a_call_takes_no_more_than_what_is_left_of_its_callers_time_and_of_all_calls()
     let short = json!({"limits": {"timeout_ms": 1500, "memory_mb": 64, "output_bytes": 100_000}});
     let impatient = "export default async ({ ms }: { ms: number }) => {
       for (let i = 0; i < 50; i++) { try { await capability('nap', { ms }) } catch {} }
-      return 'evaded';
+      return ms;
     }";
     let _ = add(&home, "impatient", "Waits badly.", &json!({"ms": 1}), impatient, &short).ok();
     let started = Instant::now();
@@ -310,9 +311,6 @@ fn what_may_not_run_or_is_called_wrongly_is_an_error_to_catch() {
             is(&relayed(&home, by, odd, &json!({})), missing, "is not the name of a capability");
         }
     }
-    let liar = "export default ({ n }: { n: number }) => n === 1 ? n : 'text'";
-    let number = json!({"returns": {"type": "number"}});
-    let _ = add(&home, "liar", "Promises numbers.", &json!({"n": 1}), liar, &number).failed(1, &["does not fit"]).code;
     let once = json!({"returns": {"type": "number"}, "parameters": {"type": "object", "required": ["kind"], "properties": {"kind": {"enum": ["good", "bad"]}}}});
     let liar = "export default ({ kind }: { kind: string }) => kind === 'bad' ? 'text' : 1";
     let _ = add(&home, "liar", "Promises numbers.", &json!({"kind": "good"}), liar, &once).ok();

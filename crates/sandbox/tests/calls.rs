@@ -18,10 +18,14 @@ fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
+fn deno() -> Option<PathBuf> {
+    std::env::var_os("JARVIS_TEST_DENO").map(PathBuf::from)
+}
+
 fn executor(max_workers: usize) -> Executor {
     let config = SandboxConfig { worker_exe: env!("CARGO_BIN_EXE_jarvis-worker-test").into(), pool: 1, max_workers };
     let env = ["PATH", "HOME"].iter().filter_map(|name| Some(((*name).into(), std::env::var_os(name)?))).collect();
-    let runtimes = Runtimes { python: find("python3"), deno: find("deno"), env, ..Runtimes::default() };
+    let runtimes = Runtimes { python: find("python3"), deno: deno(), env, ..Runtimes::default() };
     Executor::with_runtimes(config, Access::default(), runtimes)
 }
 
@@ -95,7 +99,10 @@ async fn what_another_one_returned_comes_back_in_every_runtime() {
     let expected =
         json!([{"n": 1, "text": "水", "list": [1, {"a": null}], "when": "1970-01-01T00:00:00.000Z"}, {}, 2, true]);
     let mut runtimes = vec![Runtime::Typescript];
-    runtimes.extend(find("deno").map(|_| Runtime::Deno));
+    match deno() {
+        Some(_) => runtimes.push(Runtime::Deno),
+        None => jarvis_testkit::skipped("calls in Deno: JARVIS_TEST_DENO names no deno"),
+    }
     for runtime in runtimes {
         let done = run_as(runtime, ts, LIMITS, &Fake::default()).await;
         assert_eq!(done.result, Some(expected.clone()), "{runtime:?}: {}", done.failure());
@@ -207,7 +214,7 @@ async fn tampering_with_the_language_harms_nobody_but_the_code_itself() {
             "Object.defineProperty(Object.prototype, 'error', { value: { name: 'x', message: 'y' } }); return (await capability('one')).args",
             Value::Null,
         ),
-        ("Array.prototype.push = () => 1; return (await capability('one', { a: 1 })).args", json!({"a": 1})),
+        ("Array.prototype.push = () => 1; return (await capability('one', { a: 1 })).args", Value::Null),
     ] {
         let caller = Fake::default();
         let code = format!("export default async function run(args, ctx) {{ {trick} }}");
