@@ -51,7 +51,9 @@ pub fn specs() -> Vec<ToolSpec> {
              a sandbox first; errors say what to mend. Write it general: values of the request are parameters, never \
              constants. The code is one TypeScript module: `export default async function run(args, ctx) { … }`, returning \
              JSON data. ECMAScript, URL, TextEncoder, crypto and (if granted) fetch are there; imports, files and \
-             processes are not. Whole numbers that may pass 2^53 are computed with BigInt and returned as BigInt.",
+             processes are not. Registered capabilities can be called: `await capability(\"name\", { … })` (python: \
+             `capability(\"name\", {…})`); they reach only what the caller has grants for. Whole numbers that may pass \
+             2^53 are computed with BigInt and returned as BigInt.",
             json!({"type": "object", "required": ["definition", "code"], "additionalProperties": false, "properties": {
                 "definition": {"type": "object", "required": ["name", "capability", "parameters", "examples"], "properties": {
                     "name": {"type": "string", "pattern": "^[a-z][a-z0-9_]{1,63}$"},

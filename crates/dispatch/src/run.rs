@@ -1,5 +1,6 @@
 //! Resolve → decide → audit(intent) → execute → audit(outcome).
 
+use crate::compose::Frame;
 use crate::{CallError, check_arguments};
 use jarvis_audit::{AuditLog, Kind, Record, redact};
 use jarvis_policy::{Approved, Decision, Deny, Policy, decide};
@@ -190,7 +191,7 @@ impl Dispatch {
         self.record(Kind::Forge, name, detail)
     }
 
-    fn resolve(&self, name: &str) -> Result<(Capability, String), CallError> {
+    pub(crate) fn resolve(&self, name: &str) -> Result<(Capability, String), CallError> {
         let unknown = || {
             let message = format!("no capability is called `{name}`; list_capabilities finds what there is");
             CallError::respond(ErrorKind::NotFound, message)
@@ -215,10 +216,12 @@ impl Dispatch {
         Ok((capability, code.text))
     }
 
-    async fn pass(
+    /// One run, with what it calls in its `frame`.
+    pub(crate) async fn pass_one(
         &self,
         plan: ExecPlan,
         approved: &Approved,
+        frame: &Frame<'_>,
         cancel: &CancellationToken,
     ) -> Result<Execution, CallError> {
         let subject = plan.subject.clone();
@@ -228,15 +231,15 @@ impl Dispatch {
             Decision::Deny(deny) => return Err(self.refused(&name, deny)?),
         };
         let plan = permit.plan();
-        self.record(
-            Kind::Intent,
-            &name,
-            json!({
-                "subject": subject, "args_digest": digest(plan.args.to_string().as_bytes()),
-                "grants": plan.grants, "limits": plan.limits, "why": permit.why(),
-            }),
-        )?;
-        match self.parts.executor.run(permit, cancel).await {
+        let intent = json!({
+            "subject": subject, "args_digest": digest(plan.args.to_string().as_bytes()),
+            "grants": plan.grants, "limits": plan.limits, "why": permit.why(),
+        });
+        self.record(Kind::Intent, &name, frame.mark(intent))?;
+        let mut begun = Begun { dispatch: self, subject: &subject, frame, ended: false };
+        let executed = self.parts.executor.run_among(permit, Some(frame.nesting()), cancel).await;
+        begun.ended = true;
+        match executed {
             Ok(mut execution) => {
                 // What is printed and said in errors goes to a model, a terminal and a log. A value stays as it is: to be
                 // told a text that looks like a key may be what was asked for.
@@ -244,12 +247,12 @@ impl Dispatch {
                 if let Some(error) = &mut execution.error {
                     error.message = redact(&error.message);
                 }
-                self.record(Kind::Outcome, &name, outcome(&subject, &execution))?;
+                self.record(Kind::Outcome, &name, frame.mark(outcome(&subject, &execution)))?;
                 Ok(execution)
             }
             Err(error) => {
                 let body = sandbox_error(&error);
-                self.record(Kind::Outcome, &name, json!({"subject": subject, "error": body.message}))?;
+                self.record(Kind::Outcome, &name, frame.mark(json!({"subject": subject, "error": body.message})))?;
                 Err(CallError::Fatal(body))
             }
         }
@@ -262,7 +265,7 @@ impl Dispatch {
     }
 
     /// Statistics can be lost without losing a capability, so a result is not thrown away for them.
-    fn count(&self, capability: &Capability, execution: &Execution) -> Result<(), ErrorBody> {
+    pub(crate) fn count(&self, capability: &Capability, execution: &Execution) -> Result<(), ErrorBody> {
         let ok = execution.exit == ExitClass::Ok;
         let class = (!ok).then(|| json!(execution.exit).as_str().unwrap_or("failed").to_owned());
         let run = Run {
@@ -285,6 +288,28 @@ impl Dispatch {
             detail,
         };
         self.parts.audit.append(record).map(|_| ()).map_err(|e| CallError::Fatal(e.body()))
+    }
+}
+
+/// A run between its intent and its outcome. One that is given up there, as when its caller ends first, has its outcome
+/// on the audit, too.
+struct Begun<'a> {
+    dispatch: &'a Dispatch,
+    subject: &'a Subject,
+    frame: &'a Frame<'a>,
+    ended: bool,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let record =
+            self.frame.mark(json!({"subject": self.subject, "error": "given up: whoever asked for it is gone"}));
+        if let Err(error) = self.dispatch.record(Kind::Outcome, self.subject.name().as_str(), record) {
+            tracing::error!(%error, "the outcome of a run that was given up is not on the audit");
+        }
     }
 }
 
@@ -319,7 +344,7 @@ fn not_cancelled(execution: Execution) -> Result<Execution, CallError> {
 }
 
 /// The value, once it also fits what the definition promises.
-fn value_of(capability: &Capability, execution: &Execution) -> Result<Value, CallError> {
+pub(crate) fn value_of(capability: &Capability, execution: &Execution) -> Result<Value, CallError> {
     let name = &capability.name;
     if let (Some(value), ExitClass::Ok) = (&execution.result, execution.exit) {
         return crate::check_value(&capability.returns, value).map(|()| value.clone()).map_err(|problem| {
@@ -334,7 +359,13 @@ fn value_of(capability: &Capability, execution: &Execution) -> Result<Value, Cal
     Err(CallError::respond(ErrorKind::Sandbox, message))
 }
 
-fn plan_of(capability: &Capability, subject: Subject, code: String, args: Value, fixed: Option<Fixed>) -> ExecPlan {
+pub(crate) fn plan_of(
+    capability: &Capability,
+    subject: Subject,
+    code: String,
+    args: Value,
+    fixed: Option<Fixed>,
+) -> ExecPlan {
     ExecPlan {
         subject,
         runtime: capability.runtime,

@@ -29,6 +29,7 @@ pub(crate) async fn check(dispatch: &Dispatch, draft: &Draft) -> Result<Result<C
     };
     problems.extend(parameter_problems(&draft.capability, &checked));
     problems.extend(grant_problems(&draft.capability, &checked));
+    problems.extend(crate::calls::problems(dispatch, draft, &checked)?);
     if let Some(request) = &draft.request
         && draft.capability.takes().is_empty()
         && let Some(value) = request_value(request)

@@ -3,6 +3,7 @@
 //! A model with tool calling and a person with `jarvis cap register` come in by [`Forge::submit`]; a weak model is led by
 //! [`grow`]. Both pass the same checks, verification and approval, in `Forge::pass`.
 
+mod calls;
 mod check;
 mod grants;
 pub mod grow;

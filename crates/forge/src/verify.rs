@@ -63,7 +63,8 @@ pub(crate) async fn verify(
 ) -> Result<Verified, VerifyError> {
     let (now, later) = sources(dispatch);
     let runner = Runner { dispatch, draft, approved, cancel, now };
-    let pure = checked.uses.is_empty();
+    let pure =
+        crate::calls::is_pure(dispatch, draft, checked).map_err(|error| VerifyError::Fatal(error.body().clone()))?;
     let mut seen = Verified::default();
     let mut problems = Vec::new();
     for example in &draft.capability.examples {

@@ -1,7 +1,8 @@
 //! The one decision every execution passes.
 
-use crate::{NetworkRule, Policy};
+use crate::{NetworkRule, Policy, within};
 use jarvis_protocol::{Capability, ExecPlan, Grants, Limits};
+use std::path::Path;
 
 /// What was approved for one version of some code: by [`review`](crate::review), or, for a version that is registered,
 /// by the review it passed then. Nobody else makes one.
@@ -20,6 +21,16 @@ impl Approved {
     pub fn with_version(capability: &Capability) -> Self {
         let why = if capability.grants.is_empty() { "pure computation" } else { "approved with this version" };
         Self::new(capability.grants.clone(), why)
+    }
+
+    /// The same for a version that runs within another one's call: what both were approved for.
+    pub fn within(&self, caller: &Grants, workspace: &Path) -> Self {
+        Self::new(within(caller, &self.grants, workspace), self.why.clone())
+    }
+
+    /// What was approved.
+    pub fn grants(&self) -> &Grants {
+        &self.grants
     }
 
     /// For code that reaches nothing.

@@ -2,11 +2,15 @@
 //! person. [`decide`] answers whether one plan may run: a [`Permit`], which alone the sandbox accepts, or a refusal.
 
 mod decide;
+mod hosts;
 mod process;
 mod review;
 mod tool;
+mod within;
 
 pub use decide::{Approved, Decision, Deny, Permit, decide};
+pub use hosts::{Pattern, PatternError, ambiguous, check_host};
 pub use process::{CommandView, ProcessAsk, ProcessPermit, ProcessVerdict, review_process};
 pub use review::{Approval, Ask, NetworkRule, Policy, Verdict, Version, review};
 pub use tool::{Reach, ToolAsk, ToolPermit, ToolVerdict, review_tool};
+pub use within::within;

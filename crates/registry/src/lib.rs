@@ -4,6 +4,7 @@
 mod bump;
 mod digest;
 mod disk;
+mod edges;
 mod error;
 mod git;
 mod index;
@@ -16,6 +17,7 @@ mod types;
 mod write;
 
 pub use digest::digest;
+pub use edges::CallEdge;
 pub use error::RegistryError;
 pub use registry::Registry;
 pub use search::{FITS, SIMILAR, similarity};

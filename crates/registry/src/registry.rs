@@ -1,6 +1,7 @@
 //! The registry itself: reading, searching, counting. Writing is in `write`.
 
 use crate::digest::digest;
+use crate::edges::CallEdge;
 use crate::git::{Git, INDEX};
 use crate::index::{Document, parse_entry};
 use crate::search;
@@ -156,6 +157,16 @@ impl Registry {
     /// Counts an execution.
     pub fn record_run(&self, name: &CapabilityName, run: &Run) -> Result<(), RegistryError> {
         self.inner.stats.record(name, run)
+    }
+
+    /// Counts what one capability ran of another: adds to what is known of the two.
+    pub fn record_call(&self, edge: &CallEdge) -> Result<(), RegistryError> {
+        self.inner.stats.record_call(edge)
+    }
+
+    /// Which capability called which so far, the most travelled first.
+    pub fn calls(&self) -> Result<Vec<CallEdge>, RegistryError> {
+        self.inner.stats.calls()
     }
 
     pub fn stats(&self, name: &CapabilityName) -> Result<Stats, RegistryError> {

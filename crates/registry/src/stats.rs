@@ -1,6 +1,7 @@
-//! Counts of executions, in two tables of the home's SQLite file. Reading never creates or changes the file.
+//! Counts of executions, in tables of the home's SQLite file. Reading never creates or changes the file.
 
 use crate::RegistryError;
+use crate::edges::{self, CallEdge};
 use crate::types::{Run, Stats};
 use jarvis_protocol::{CapabilityName, Egress, Version};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
@@ -66,6 +67,15 @@ impl Statistics {
         })
     }
 
+    /// Counts a call of one capability by another.
+    pub fn record_call(&self, edge: &CallEdge) -> Result<(), RegistryError> {
+        self.write(|tx| edges::add(tx, edge))
+    }
+
+    pub fn calls(&self) -> Result<Vec<CallEdge>, RegistryError> {
+        self.read(edges::all)
+    }
+
     pub fn forget(&self, name: &CapabilityName) -> Result<(), RegistryError> {
         if !self.path.exists() {
             return Ok(());
@@ -74,21 +84,29 @@ impl Statistics {
             for table in ["capability_totals", "capability_errors", "capability_runs", "capability_egress"] {
                 tx.execute(&format!("DELETE FROM {table} WHERE name = ?"), [name.as_str()])?;
             }
-            Ok(())
+            edges::forget(tx, name)
         })
     }
 
     /// `current` chooses the runs shown as recent; without it those of every version.
     pub fn of(&self, name: &CapabilityName, current: Option<&Version>) -> Result<Stats, RegistryError> {
+        self.read(|db| read(db, name, current))
+    }
+
+    /// What is read where there is no file yet: nothing.
+    fn read<T: Default>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, RegistryError> {
         let mut slot = locked(&self.reader);
         if slot.is_none() {
             if !self.path.exists() {
-                return Ok(Stats::default());
+                return Ok(T::default());
             }
             *slot = Some(self.open_to_read().map_err(|e| self.error(&e))?);
         }
-        let Some(db) = slot.as_ref() else { return Ok(Stats::default()) };
-        read(db, name, current).map_err(|e| self.error(&e))
+        let Some(db) = slot.as_ref() else { return Ok(T::default()) };
+        work(db).map_err(|e| self.error(&e))
     }
 
     fn open_to_read(&self) -> Result<Connection, rusqlite::Error> {
@@ -174,6 +192,7 @@ fn open_to_write(path: &std::path::Path) -> Result<Connection, rusqlite::Error> 
     // A power cut may lose the last counts, never the file.
     db.pragma_update(None, "synchronous", "NORMAL")?;
     db.execute_batch(SCHEMA)?;
+    db.execute_batch(edges::SCHEMA)?;
     Ok(db)
 }
 
@@ -211,7 +230,7 @@ fn read(db: &Connection, name: &CapabilityName, current: Option<&Version>) -> Re
     })
 }
 
-fn has_table(db: &Connection, table: &str) -> Result<bool, rusqlite::Error> {
+pub(crate) fn has_table(db: &Connection, table: &str) -> Result<bool, rusqlite::Error> {
     db.prepare_cached("SELECT count(*) FROM sqlite_schema WHERE name = ?")?.query_row([table], |row| row.get(0))
 }
 

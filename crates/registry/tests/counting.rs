@@ -5,7 +5,7 @@ mod common;
 
 use common::{CODE, Home, capability, name, register, run, version_of};
 use jarvis_protocol::{Egress, Version};
-use jarvis_registry::{NewVersion, RegistryError, Run};
+use jarvis_registry::{CallEdge, NewVersion, RegistryError, Run};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -170,4 +170,41 @@ fn a_registration_that_was_cut_off_before_its_commit_counts_once_it_is_finished(
     assert_eq!(registry.recent_registrations(since).unwrap(), 1);
     register(&registry, "third_one", CODE);
     assert_eq!(registry.recent_registrations(since).unwrap(), 3);
+}
+
+#[test]
+fn calls_of_one_capability_by_another_are_added_up_and_forgotten_with_either() {
+    let home = Home::new();
+    let registry = home.registry();
+    assert_eq!(registry.calls().unwrap(), []);
+    for one in ["outer", "inner", "third"] {
+        register(&registry, one, CODE);
+    }
+    let edge = |caller: &str, callee: &str, runs, failures| CallEdge {
+        caller: name(caller),
+        callee: name(callee),
+        runs,
+        failures,
+    };
+    for one in [edge("outer", "inner", 1, 0), edge("outer", "inner", 1, 1), edge("third", "outer", 1, 0)] {
+        registry.record_call(&one).unwrap();
+    }
+    registry.record_call(&edge("outer", "third", 3, 0)).unwrap();
+    let all = [edge("outer", "third", 3, 0), edge("outer", "inner", 2, 1), edge("third", "outer", 1, 0)];
+    assert_eq!(home.registry().calls().unwrap(), all);
+    registry.remove(&name("inner")).unwrap();
+    assert_eq!(registry.calls().unwrap(), [edge("outer", "third", 3, 0), edge("third", "outer", 1, 0)]);
+    registry.remove(&name("outer")).unwrap();
+    assert_eq!(registry.calls().unwrap(), []);
+}
+
+#[test]
+fn a_file_of_statistics_without_calls_is_read_as_having_none() {
+    let home = Home::new();
+    let registry = home.registry();
+    register(&registry, "word_count", CODE);
+    registry.record_run(&name("word_count"), &run()).unwrap();
+    let db = rusqlite::Connection::open(home.path().join("jarvis.db")).unwrap();
+    db.execute("DROP TABLE capability_calls", []).unwrap();
+    assert_eq!(home.registry().calls().unwrap(), []);
 }

@@ -55,6 +55,7 @@ pub(crate) async fn converse<S: AsyncRead + AsyncWrite>(
     cancel: &CancellationToken,
 ) -> End {
     let limit = Duration::from_millis(plan.limits.timeout_ms) + GRACE;
+    desk.begin();
     tokio::select! {
         biased;
         () = cancel.cancelled() => End::Stopped(ExitClass::Cancelled),
@@ -99,7 +100,10 @@ async fn exchange<S: AsyncRead + AsyncWrite>(
             }
             (reader, outcome) = &mut reading, if answers.len() + unsent < AT_ONCE => {
                 let Some((kind, payload)) = outcome? else { return Ok(End::Gone) };
-                if kind == Kind::Call {
+                if kind == Kind::Call && talk.result.is_some() {
+                    // Nobody waits for the answer, so nothing is done for it.
+                    frame::unpack_request(payload)?;
+                } else if kind == Kind::Call {
                     answers.push(desk.answer(frame::unpack_request(payload)?));
                 } else if let Some(end) = talk.hear(kind, payload, plan.limits.output_bytes)? {
                     return Ok(end);
@@ -172,7 +176,7 @@ impl Talk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::Broker;
+    use crate::broker::{Broker, Caller, Nesting, Wanted};
     use crate::check::check;
     use jarvis_protocol::{CapabilityName, Grants, Limits, Runtime, Subject};
     use tokio::io::{AsyncReadExt, DuplexStream};
@@ -187,7 +191,17 @@ mod tests {
     }
 
     async fn hear_on(ours: DuplexStream, output_bytes: u64) -> (End, Talk) {
-        let plan = ExecPlan {
+        let plan = plan(output_bytes);
+        let checked = check(&plan.code, plan.runtime).unwrap();
+        let broker = Broker::default();
+        let mut talk = Talk::default();
+        let end =
+            converse(ours, &mut talk, &plan, &checked, &broker.desk(&plan).unwrap(), &CancellationToken::new()).await;
+        (end, talk)
+    }
+
+    fn plan(output_bytes: u64) -> ExecPlan {
+        ExecPlan {
             subject: Subject::Candidate { name: CapabilityName::new("probe").unwrap(), digest: String::new() },
             runtime: Runtime::Typescript,
             code: "export default () => 1".to_owned(),
@@ -196,13 +210,7 @@ mod tests {
             limits: Limits { timeout_ms: 300, memory_mb: 16, output_bytes },
             dependencies: Vec::new(),
             fixed: None,
-        };
-        let checked = check(&plan.code, plan.runtime).unwrap();
-        let broker = Broker::default();
-        let mut talk = Talk::default();
-        let end =
-            converse(ours, &mut talk, &plan, &checked, &broker.desk(&plan).unwrap(), &CancellationToken::new()).await;
-        (end, talk)
+        }
     }
 
     async fn lie(mut socket: DuplexStream, lies: Vec<u8>) {
@@ -285,6 +293,73 @@ mod tests {
         answers.sort_by_key(|answer| answer.id);
         assert_eq!(answers.iter().map(|a| a.id).collect::<Vec<_>>(), [0, 7, 7, u32::MAX]);
         assert!(answers.iter().all(|a| a.head.contains("not granted") && a.body.is_empty()), "{answers:?}");
+    }
+
+    /// Counts what it is asked, and answers with the arguments.
+    #[derive(Default)]
+    struct Echo(std::sync::Mutex<Vec<Wanted>>);
+
+    impl Caller for Echo {
+        fn call(&self, wanted: Wanted) -> futures::future::BoxFuture<'_, Result<Value, jarvis_protocol::ScriptError>> {
+            let args = wanted.args.clone();
+            self.0.lock().unwrap().push(wanted);
+            Box::pin(async move { Ok(args) })
+        }
+    }
+
+    /// The end, what was asked of the caller, and the heads of the answers by id.
+    async fn forge(words: Vec<Vec<u8>>, answers: usize) -> (End, Vec<Wanted>, Vec<(u32, String)>) {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 20);
+        let worker = tokio::spawn(async move {
+            frame::read(&mut theirs, 1 << 16).await.unwrap().unwrap();
+            theirs.write_all(&words.concat()).await.unwrap();
+            let mut heard = Vec::new();
+            while heard.len() < answers {
+                let (_, payload) = frame::read(&mut theirs, 1 << 20).await.unwrap().unwrap();
+                let packet = frame::unpack(payload).unwrap();
+                heard.push((packet.id, packet.head));
+            }
+            theirs.write_all(&frame::encode(Kind::Result, b"1").unwrap()).await.unwrap();
+            theirs.write_all(&call(9, "late", b"{}")).await.unwrap();
+            theirs.write_all(&done("ok")).await.unwrap();
+            heard
+        });
+        let plan = plan(1 << 20);
+        let checked = check(&plan.code, plan.runtime).unwrap();
+        let (broker, caller) = (Broker::default(), Echo::default());
+        let desk = broker.desk(&plan).unwrap().among(Some(Nesting { caller: &caller, depth: 0 }));
+        let mut talk = Talk::default();
+        let end = converse(ours, &mut talk, &plan, &checked, &desk, &CancellationToken::new()).await;
+        (end, caller.0.into_inner().unwrap(), worker.await.unwrap())
+    }
+
+    fn call(id: u32, name: &str, args: &[u8]) -> Vec<u8> {
+        let head = serde_json::json!({"op": "call", "name": name}).to_string();
+        frame::encode(Kind::Call, &frame::pack(id, &head, args)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn calls_with_forged_ids_arguments_and_names_are_answered_each_for_itself() {
+        let deep = [b"{\"a\":".to_vec(), b"[".repeat(50_000), b"]".repeat(50_000), b"}".to_vec()].concat();
+        let words = vec![
+            call(1, "one", br#"{"__proto__":{"n":1}}"#),
+            call(1, "again", b"{}"),
+            call(2, "deep", &deep),
+            call(3, "list", b"[]"),
+            call(4, "none", b""),
+            call(5, "text", b"{\"a\":\"\xff\"}"),
+            call(u32::MAX, "a\u{1b}[31m\0\u{202e}", b"{}"),
+        ];
+        let (end, asked, answers) = forge(words, 7).await;
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+        let names: Vec<&str> = asked.iter().map(|wanted| wanted.name.as_str()).collect();
+        // What came after the result was not asked of anybody.
+        assert_eq!(names, ["one", "again", "a\u{1b}[31m\0\u{202e}"]);
+        assert!(asked.iter().all(|wanted| wanted.left <= Duration::from_millis(300)), "{asked:?}");
+        for (id, expected) in [(2, "no data"), (3, "must be an object"), (4, "no data"), (5, "no data")] {
+            let (_, head) = answers.iter().find(|(answered, _)| *answered == id).unwrap();
+            assert!(head.contains("TypeError") && head.contains(expected), "{head}");
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! Runs permitted plans: a worker for each, watched from outside.
 
-use crate::broker::{Access, Broker, Desk};
+use crate::broker::{Access, Broker, Desk, MOST_DEPTH, Nesting};
 use crate::check::{Checked, check};
 use crate::control::Exit;
 use crate::converse::{End, Talk, converse};
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// How long a worker may take to say that it is isolated.
@@ -36,7 +36,8 @@ pub struct SandboxConfig {
     pub worker_exe: PathBuf,
     /// Workers kept warm.
     pub pool: usize,
-    /// Jobs at the same time; more wait in turn.
+    /// Jobs at the same time; more wait in turn. It holds for each depth of calls on its own: a job that waits for what
+    /// it called keeps its worker, and could wait for its own turn otherwise.
     pub max_workers: usize,
 }
 
@@ -47,7 +48,8 @@ pub struct Executor(Arc<Shared>);
 
 struct Shared {
     config: SandboxConfig,
-    turns: Semaphore,
+    /// One for each depth of calls.
+    turns: [Semaphore; MOST_DEPTH + 1],
     zygote: tokio::sync::Mutex<Option<Arc<Zygote>>>,
     checked: Mutex<HashMap<(Runtime, String), Arc<Checked>>>,
     broker: Broker,
@@ -90,7 +92,7 @@ impl Executor {
     /// As [`Executor::new`], with the interpreters that this machine has.
     pub fn with_runtimes(config: SandboxConfig, access: Access, runtimes: Runtimes) -> Executor {
         let jail = Jail::new(JailConfig { helper_exe: config.worker_exe.clone(), without_namespaces: false });
-        let turns = Semaphore::new(config.max_workers.max(1));
+        let turns = std::array::from_fn(|_| Semaphore::new(config.max_workers.max(1)));
         Executor(Arc::new(Shared {
             config,
             turns,
@@ -129,25 +131,35 @@ impl Executor {
     /// Runs the plan that was permitted, once. What the code does wrong is in the [`Execution`]; only isolation that
     /// cannot be set up, or a worker that cannot be started, is an error.
     pub async fn run(&self, permit: Permit, cancel: &CancellationToken) -> Result<Execution, SandboxError> {
+        self.run_among(permit, None, cancel).await
+    }
+
+    /// As [`Executor::run`]; with a nesting the code can call capabilities.
+    pub async fn run_among(
+        &self,
+        permit: Permit,
+        nesting: Option<Nesting<'_>>,
+        cancel: &CancellationToken,
+    ) -> Result<Execution, SandboxError> {
         let started = Instant::now();
         let plan = permit.into_plan();
+        let depth = nesting.map_or(0, |nesting| nesting.depth);
         let desk = match self.0.broker.desk(&plan) {
-            Ok(desk) => desk,
+            Ok(desk) => desk.among(nesting),
             Err(error) => {
                 let error = ScriptError::new("PermissionError", format!("grants.network: {error}"));
                 return Ok(without_worker(ExitClass::Rejected, Some(error), started));
             }
         };
         if plan.runtime != Runtime::Typescript {
-            return self.run_jailed(&plan, &desk, cancel, started).await;
+            return self.run_jailed(&plan, &desk, depth, cancel, started).await;
         }
         let checked = match self.checked(&plan).await? {
             Ok(checked) => checked,
             Err(error) => return Ok(without_worker(ExitClass::Rejected, Some(error), started)),
         };
-        // The semaphore is never closed, so the turn is always there.
         let _turn = tokio::select! {
-            turn = self.0.turns.acquire() => turn.ok(),
+            turn = self.turn(depth) => turn,
             () = cancel.cancelled() => return Ok(without_worker(ExitClass::Cancelled, None, started)),
         };
         let mut worker = self.worker().await?;
@@ -156,16 +168,22 @@ impl Executor {
         Ok(report(worker, talk, end, &plan, &checked, &desk, started).await)
     }
 
+    /// A job only ever waits for turns of greater depth, so it comes to an end. The semaphores are never closed.
+    async fn turn(&self, depth: usize) -> Option<SemaphorePermit<'_>> {
+        self.0.turns[depth.min(MOST_DEPTH)].acquire().await.ok()
+    }
+
     /// Python and Deno: the person's own interpreters, in the jail.
     async fn run_jailed(
         &self,
         plan: &ExecPlan,
         desk: &Desk<'_>,
+        depth: usize,
         cancel: &CancellationToken,
         started: Instant,
     ) -> Result<Execution, SandboxError> {
         let _turn = tokio::select! {
-            turn = self.0.turns.acquire() => turn.ok(),
+            turn = self.turn(depth) => turn,
             () = cancel.cancelled() => return Ok(without_worker(ExitClass::Cancelled, None, started)),
         };
         if plan.runtime == Runtime::Python {

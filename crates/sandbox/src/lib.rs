@@ -24,7 +24,7 @@ mod tool;
 mod worker;
 mod zygote;
 
-pub use broker::{Access, SHORTEST_SECRET, Secret, Secrets};
+pub use broker::{Access, Caller, MOST_DEPTH, Nesting, SHORTEST_SECRET, Secret, Secrets, Wanted};
 pub use check::{Checked, Form, Use, UseKind, check};
 pub use egress::{
     EgressDenied, EgressPolicy, EgressProxy, PatternError, ProxyLimits, ProxyListener, Resolver, check_host,

@@ -375,7 +375,7 @@ async fn a_request_that_is_too_large_is_an_error_the_code_can_see() {
 async fn an_unknown_request_is_refused() {
     let executor = executor(None, &[]);
     let done = run(&executor, "return await ctx.call('other', {})", Grants::default()).await;
-    assert!(message(&done).contains("ctx.call is not available yet"));
+    assert!(message(&done).contains("nothing can be called here"));
     let nothing: Option<Value> = done.result;
     assert_eq!(nothing, None);
 }

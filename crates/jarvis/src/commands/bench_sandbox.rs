@@ -1,5 +1,6 @@
 //! `jarvis bench sandbox`: what isolation costs, beside the programs that others use for it, in one run.
 
+use super::bench_calls::{CALLS, Doubles};
 use crate::cli::Common;
 use crate::error::{Outcome, failed};
 use crate::home::Home;
@@ -7,7 +8,7 @@ use crate::{config, programs, run, term};
 use clap::Args;
 use jarvis_policy::{Approved, Decision, Permit, Policy, decide};
 use jarvis_protocol::{CapabilityName, ErrorKind, ExecPlan, ExitClass, Grants, Limits, Runtime, Subject};
-use jarvis_sandbox::{Executor, time_peer};
+use jarvis_sandbox::{Executor, Nesting, time_peer};
 use serde::Serialize;
 use serde_json::json;
 use std::ffi::OsString;
@@ -35,7 +36,7 @@ pub struct Sandbox {
 }
 
 /// The same small function for every peer.
-const TYPESCRIPT: &str = "export default function run({ n }: { n: number }): number { return n * 2 }\n";
+pub(super) const TYPESCRIPT: &str = "export default function run({ n }: { n: number }): number { return n * 2 }\n";
 const DENO: &str = "const args: { n: number } = { n: 21 };\nconsole.log(JSON.stringify(args.n * 2));\n";
 const NODE: &str = "const args = { n: 21 };\nconsole.log(JSON.stringify(args.n * 2));\n";
 const PYTHON: &str = "def run(args, ctx):\n    return args[\"n\"] * 2\n";
@@ -103,6 +104,12 @@ impl Bench<'_> {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         self.push("typescript, warm", warm);
+        let mut calling = Vec::new();
+        for n in 0..self.runs {
+            calling.push(self.one(&executor, Runtime::Typescript, CALLS, n).await?);
+            tokio::time::sleep(Duration::from_millis(4)).await;
+        }
+        self.push("typescript, warm, calling another one", calling);
         self.sustained(&executor).await
     }
 
@@ -211,7 +218,10 @@ impl Bench<'_> {
         self.stopped()?;
         let permit = permit(runtime, code, n)?;
         let started = Instant::now();
-        let done = executor.run(permit, self.cancel).await.map_err(|e| failed(ErrorKind::Sandbox, e.to_string()))?;
+        let caller = Doubles { executor, cancel: self.cancel };
+        let nesting = Nesting { caller: &caller, depth: 0 };
+        let done = executor.run_among(permit, Some(nesting), self.cancel).await;
+        let done = done.map_err(|e| failed(ErrorKind::Sandbox, e.to_string()))?;
         let ms = started.elapsed().as_secs_f64() * 1e3;
         if done.result != Some(json!(n * 2)) {
             return Err(failed(ErrorKind::Sandbox, format!("a run gave no result: {}", done.failure())));
@@ -231,7 +241,7 @@ impl Bench<'_> {
     }
 }
 
-fn permit(runtime: Runtime, code: &str, n: usize) -> Outcome<Permit> {
+pub(super) fn permit(runtime: Runtime, code: &str, n: usize) -> Outcome<Permit> {
     let name = CapabilityName::new("bench").map_err(|e| failed(ErrorKind::Internal, e.to_string()))?;
     let plan = ExecPlan {
         subject: Subject::Candidate { name, digest: String::new() },

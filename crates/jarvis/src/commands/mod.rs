@@ -3,6 +3,7 @@
 pub mod ask;
 mod audit;
 mod bench;
+mod bench_calls;
 mod bench_sandbox;
 mod cap;
 mod chat;

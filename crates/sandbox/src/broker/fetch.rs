@@ -157,7 +157,7 @@ impl Rules<'_> {
                 "fetch: one run may make {MOST_REQUESTS} requests and move {} MiB each way in total",
                 MOST_BYTES >> 20
             );
-            return Err(Refusal { name: "RangeError", message });
+            return Err(Refusal { name: "RangeError".into(), message });
         }
         tally.requested();
         tally.sent(method.as_str().len() + real.as_str().len() + length(&filled) + body.map_or(0, <[u8]>::len));
@@ -173,7 +173,7 @@ impl Rules<'_> {
     async fn answer(&self, mut response: reqwest::Response, tally: &HostTally, url: &Url, redirected: bool) -> Answer {
         let most = self.most;
         let too_much =
-            || Refusal { name: "RangeError", message: format!("fetch: the answer is longer than {most} bytes") };
+            || Refusal { name: "RangeError".into(), message: format!("fetch: the answer is longer than {most} bytes") };
         // An answer to HEAD has a length and no body.
         if response.content_length().is_some_and(|length| length > most as u64) {
             return Err(too_much());

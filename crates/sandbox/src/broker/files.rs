@@ -68,7 +68,7 @@ impl Files {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Refusal::failed(format!("{path} is not a file; ctx.list shows a directory")));
         }
-        let too_long = || Refusal { name: "RangeError", message: format!("{path} is longer than {most} bytes") };
+        let too_long = || Refusal { name: "RangeError".into(), message: format!("{path} is longer than {most} bytes") };
         if u64::try_from(stat.st_size).is_ok_and(|size| size > most as u64) {
             return Err(too_long());
         }
@@ -138,7 +138,7 @@ impl Files {
         }
         if found.len() > MOST_ENTRIES {
             return Err(Refusal {
-                name: "RangeError",
+                name: "RangeError".into(),
                 message: format!("{path} has more than {MOST_ENTRIES} entries"),
             });
         }
@@ -363,7 +363,7 @@ fn failed(path: &str, error: rustix::io::Errno) -> Refusal {
         Errno::LOOP | Errno::XDEV => Refusal::denied(format!(
             "{path} is not granted: a link on the way is not followed; grant the place that it leads to"
         )),
-        Errno::NOENT => Refusal { name: "NotFoundError", message: format!("{path} is not there") },
+        Errno::NOENT => Refusal { name: "NotFoundError".into(), message: format!("{path} is not there") },
         other => Refusal::failed(format!("{path}: {other}")),
     }
 }

@@ -1,12 +1,14 @@
 //! Does for a worker what it may not do itself: each request is checked against the grants of its permit, done, and
 //! answered. The worker is not trusted.
 
+mod calls;
 mod fetch;
 mod files;
 mod kept;
 mod secrets;
 mod unpack;
 
+pub use calls::{Caller, MOST_DEPTH, Nesting, Wanted};
 pub use secrets::{SHORTEST_SECRET, Secret, Secrets};
 
 use crate::egress::{EgressDenied, EgressPolicy, PatternError, Resolver, Tally, system};
@@ -21,6 +23,7 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 /// The most bytes that one answer may hold, whatever the memory of the job.
 const MOST_BODY: usize = 16 << 20;
@@ -60,26 +63,27 @@ enum Request {
     Write { path: String },
     List { path: String },
     Secret { name: String },
+    Call { name: String },
 }
 
 /// An error as the code sees it.
 #[derive(Debug, Serialize)]
 pub(crate) struct Refusal {
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     pub(crate) message: String,
 }
 
 impl Refusal {
     fn denied(message: impl Into<String>) -> Self {
-        Self { name: "PermissionError", message: message.into() }
+        Self { name: "PermissionError".into(), message: message.into() }
     }
 
     fn wrong(message: impl Into<String>) -> Self {
-        Self { name: "TypeError", message: message.into() }
+        Self { name: "TypeError".into(), message: message.into() }
     }
 
     fn failed(message: impl Into<String>) -> Self {
-        Self { name: "Error", message: message.into() }
+        Self { name: "Error".into(), message: message.into() }
     }
 }
 
@@ -115,6 +119,10 @@ pub(crate) struct Desk<'a> {
     linked: Linked,
     /// Bytes that were written, or tried to.
     written: Mutex<usize>,
+    nesting: Option<Nesting<'a>>,
+    time: Duration,
+    /// When the job was sent.
+    begun: OnceLock<Instant>,
 }
 
 impl Broker {
@@ -130,11 +138,17 @@ impl Broker {
     /// Fails where a grant is none: a run with less than what was approved would be a silent wrong.
     pub(crate) fn desk<'a>(&'a self, plan: &'a ExecPlan) -> Result<Desk<'a>, PatternError> {
         let memory = usize::try_from(plan.limits.memory_mb << 20).unwrap_or(usize::MAX);
-        self.desk_for(&plan.grants, MOST_BODY.min(memory / 4))
+        let time = Duration::from_millis(plan.limits.timeout_ms);
+        self.desk_for(&plan.grants, MOST_BODY.min(memory / 4), time)
     }
 
     /// The same for what is no plan of code; `most_body`: the most bytes of one answer.
-    pub(crate) fn desk_for<'a>(&'a self, grants: &'a Grants, most_body: usize) -> Result<Desk<'a>, PatternError> {
+    pub(crate) fn desk_for<'a>(
+        &'a self,
+        grants: &'a Grants,
+        most_body: usize,
+        time: Duration,
+    ) -> Result<Desk<'a>, PatternError> {
         Ok(Desk {
             broker: self,
             grants,
@@ -144,18 +158,36 @@ impl Broker {
             tally: Tally::default(),
             linked: Linked::default(),
             written: Mutex::default(),
+            nesting: None,
+            time,
+            begun: OnceLock::new(),
         })
     }
-}
 
-impl Broker {
     /// Files of one kind of grant.
     pub(crate) fn files_of(&self, grants: Vec<String>) -> Files {
         Files { access: Arc::clone(&self.access), grants, linked: Linked::default() }
     }
 }
 
+impl<'a> Desk<'a> {
+    /// At which capabilities can be called.
+    pub(crate) fn among(mut self, nesting: Option<Nesting<'a>>) -> Self {
+        self.nesting = nesting;
+        self
+    }
+}
+
 impl Desk<'_> {
+    /// The job is about to be sent: its time runs from now on.
+    pub(crate) fn begin(&self) {
+        let _ = self.begun.set(Instant::now());
+    }
+
+    fn left(&self) -> Duration {
+        self.begun.get().map_or(self.time, |begun| self.time.saturating_sub(begun.elapsed()))
+    }
+
     /// The frame's payload that answers the request.
     pub(crate) async fn answer(&self, packet: Packet) -> Vec<u8> {
         let id = packet.id;
@@ -184,6 +216,7 @@ impl Desk<'_> {
             }
             Request::List { path } => self.files(&self.grants.read, move |files| files.list(&path)).await,
             Request::Secret { name } => self.secret(&name).await,
+            Request::Call { name } => self.call(name, &packet).await,
         }
     }
 
@@ -197,7 +230,7 @@ impl Desk<'_> {
         let mut written = lock(&self.written);
         if *written + bytes > MOST_WRITTEN {
             let message = format!("one run may write {} MiB to files in total", MOST_WRITTEN >> 20);
-            return Err(Refusal { name: "RangeError", message });
+            return Err(Refusal { name: "RangeError".into(), message });
         }
         *written += bytes;
         Ok(())

@@ -7,6 +7,10 @@ use oxc::ast::ast::{
     StaticMemberExpression, StringLiteral, TemplateElement, VariableDeclarator,
 };
 use oxc::ast_visit::{Visit, walk};
+use oxc::semantic::Scoping;
+
+/// The global that calls other capabilities.
+const CAPABILITY: &str = "capability";
 
 pub(super) struct Collector<'c> {
     code: &'c str,
@@ -17,11 +21,14 @@ pub(super) struct Collector<'c> {
     pub members: Vec<String>,
     /// The one parameter is read as an object that has a property of its own name, so it holds all arguments.
     pub vetoed: bool,
+    /// `capability` is the one that calls others, and none of the code's own.
+    calls: bool,
 }
 
 impl<'c> Collector<'c> {
-    pub(super) fn new(code: &'c str, found: &'c Found) -> Self {
-        Self { code, found, uses: Vec::new(), literals: Vec::new(), members: Vec::new(), vetoed: false }
+    pub(super) fn new(code: &'c str, found: &'c Found, scoping: &Scoping) -> Self {
+        let calls = scoping.root_unresolved_references().keys().any(|name| name.as_str() == CAPABILITY);
+        Self { code, found, uses: Vec::new(), literals: Vec::new(), members: Vec::new(), vetoed: false, calls }
     }
 
     pub(super) fn visit(&mut self, program: &Program<'_>) {
@@ -48,6 +55,7 @@ impl<'c> Collector<'c> {
                 let part = self.found.ctx_parts.iter().find(|(_, local)| id.name.as_str() == local);
                 match part {
                     Some((name, _)) => kind_of(name),
+                    None if id.name == CAPABILITY => self.calls.then_some(UseKind::Call),
                     None => (id.name == "fetch").then_some(UseKind::Fetch),
                 }
             }
@@ -55,9 +63,11 @@ impl<'c> Collector<'c> {
                 Expression::Identifier(id) if self.found.ctx_name.as_deref() == Some(id.name.as_str()) => {
                     kind_of(&member.property.name)
                 }
-                Expression::Identifier(id) if id.name == "globalThis" && member.property.name == "fetch" => {
-                    Some(UseKind::Fetch)
-                }
+                Expression::Identifier(id) if id.name == "globalThis" => match member.property.name.as_str() {
+                    "fetch" => Some(UseKind::Fetch),
+                    CAPABILITY => Some(UseKind::Call),
+                    _ => None,
+                },
                 _ => None,
             },
             _ => None,

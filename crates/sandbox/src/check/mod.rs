@@ -135,7 +135,7 @@ fn read(code: &str) -> Result<Checked, ScriptError> {
     first_error(code, built.diagnostics.errors())?;
     let scoping = built.semantic.into_scoping();
     let found = entry::find(code, &program, &scoping)?;
-    let mut collector = Collector::new(code, &found);
+    let mut collector = Collector::new(code, &found, &scoping);
     collector.visit(&program);
     let Collector { uses, literals, members, vetoed, .. } = collector;
     let Found { form, append, destructured, positional, .. } = found;

@@ -1,13 +1,12 @@
 //! What may leave, and where to: one policy for the broker's `fetch` and for the proxy of jailed processes.
 
 mod addresses;
-mod pattern;
 mod policy;
 mod proxy;
 mod resolve;
 mod tally;
 
-pub use pattern::{PatternError, check_host};
+pub use jarvis_policy::{PatternError, check_host};
 pub use policy::{EgressDenied, EgressPolicy};
 pub use proxy::{EgressProxy, ProxyLimits, ProxyListener};
 pub use resolve::Resolver;

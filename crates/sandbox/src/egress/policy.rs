@@ -1,8 +1,8 @@
 //! Decides on a request or a tunnel by the grants of whoever asks. Names are looked up later, and checked again then.
 
 use super::addresses::is_public;
-use super::pattern::{Pattern, PatternError, ambiguous};
 use super::resolve::is_localhost;
+use jarvis_policy::{Pattern, PatternError, ambiguous};
 use std::net::IpAddr;
 use url::{Host, Url};
 

@@ -92,6 +92,9 @@ pub(crate) struct Python {
     waiting: Arc<Mutex<Option<(Start, Host)>>>,
 }
 
+/// Time limits are alike for workers that wait up to the next multiple of this.
+const TIME_STEP_MS: u64 = 5_000;
+
 /// All in which two workers differ before they have a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Start {
@@ -126,7 +129,9 @@ impl Python {
             Err(error) => return rejected(in_words(&error)),
         };
         let hash_seed = plan.fixed.map(|fixed| fixed.random_seed as u32);
-        let start = Start { packages, limits: plan.limits, hash_seed };
+        // The parent keeps the time to the millisecond; so one that waits serves a call with a little less of it, too.
+        let timeout_ms = plan.limits.timeout_ms.next_multiple_of(TIME_STEP_MS);
+        let start = Start { packages, limits: Limits { timeout_ms, ..plan.limits }, hash_seed };
         let host = self.host(&interpreter, &start).await?;
         let checked = Checked::foreign(&plan.code, Vec::new(), Vec::new());
         let done = host.run(plan, &checked, desk, cancel, started, place).await;

@@ -62,7 +62,7 @@ impl ToolError {
 
 impl From<Refusal> for ToolError {
     fn from(refusal: Refusal) -> Self {
-        Self::new(refusal.name, refusal.message)
+        Self::new(&refusal.name, refusal.message)
     }
 }
 
@@ -78,7 +78,7 @@ impl Executor {
         let grants = permit.into_grants();
         let desk = self
             .broker()
-            .desk_for(&grants, MOST_BODY)
+            .desk_for(&grants, MOST_BODY, timeout)
             .map_err(|e| ToolError::new("PermissionError", format!("network: {e}")))?;
         let (head, body) = match work {
             ToolWork::Read { path } => (json!({"op": "read", "path": path}), Vec::new()),

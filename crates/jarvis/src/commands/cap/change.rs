@@ -1,6 +1,6 @@
 //! `jarvis cap run | enable | disable | rm | rollback`: one capability, named.
 
-use super::{done, existing};
+use super::{calls, done, existing};
 use crate::cli::{ApproveArg, Place, Reach};
 use crate::error::{Outcome, usage};
 use crate::home::Home;
@@ -33,14 +33,22 @@ pub struct Rollback {
 
 pub fn set_status(home: &Home, name: &str, to: Status, json: bool) -> Outcome {
     let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
-    dispatch.set_status(&existing(dispatch.registry(), name)?.name, to)?;
-    done(json, &json!({"name": name, "status": to}), format!("{name} is {}", to.as_str()))
+    let capability = existing(dispatch.registry(), name)?;
+    let callers = if to == Status::Active { None } else { Some(calls::warn(&dispatch, &capability, to.as_str())?) };
+    dispatch.set_status(&capability.name, to)?;
+    let mut shown = json!({"name": name, "status": to});
+    if let Some(callers) = callers {
+        shown["called_by"] = json!(callers);
+    }
+    done(json, &shown, format!("{name} is {}", to.as_str()))
 }
 
 pub fn remove(home: &Home, name: &str, json: bool) -> Outcome {
     let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
-    dispatch.remove(&existing(dispatch.registry(), name)?.name)?;
-    done(json, &json!({"removed": name}), format!("{name} is removed"))
+    let capability = existing(dispatch.registry(), name)?;
+    let callers = calls::warn(&dispatch, &capability, "removed")?;
+    dispatch.remove(&capability.name)?;
+    done(json, &json!({"removed": name, "called_by": callers}), format!("{name} is removed"))
 }
 
 pub fn execute(home: &Home, args: &Run, json: bool) -> Outcome {

@@ -1,9 +1,11 @@
 //! `jarvis cap list | search | show | history`: looking, changing nothing.
 
-use super::existing;
+use super::{calls, existing};
+use crate::cli::Reach;
 use crate::error::Outcome;
+use crate::home::Home;
 use crate::show::grants;
-use crate::term;
+use crate::{config, run, term};
 use jarvis_model::fetch;
 use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime};
 use jarvis_registry::{FITS, Hit, Registry};
@@ -66,13 +68,16 @@ fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
     }))
 }
 
-pub fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome {
+pub fn show(home: &Home, name: &str, with_code: bool, json: bool) -> Outcome {
+    let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
+    let registry = dispatch.registry();
     let capability = existing(registry, name)?;
     let stats = registry.stats(&capability.name)?;
     let code = registry.code(&capability)?;
+    let related = calls::related(&dispatch, &capability)?;
     if json {
         let mut shown = json!({
-            "capability": capability, "code_matches_digest": code.matches_digest,
+            "capability": capability, "code_matches_digest": code.matches_digest, "related": calls::shown(&related),
             "stats": {"runs": stats.runs, "failures": stats.failures, "mean_ms": stats.mean_ms,
                       "last_used": stats.last_used, "recent": stats.recent, "errors": stats.errors,
                       "egress": stats.egress},
@@ -115,6 +120,8 @@ pub fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Out
         add("runtime", capability.runtime.as_str().to_owned());
     }
     add("packages", capability.dependencies.join(", "));
+    add("calls", calls::names(&related.calls));
+    add("called by", calls::names(&related.called_by));
     for example in &capability.examples {
         let held_out = if example.held_out { "  (held out)" } else { "" };
         add("example", format!("{} → {}{held_out}", example.args, wanted(example)));

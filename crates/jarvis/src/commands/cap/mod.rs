@@ -1,5 +1,6 @@
 //! `jarvis cap`: what jarvis has learned to do.
 
+mod calls;
 mod change;
 mod look;
 mod register;
@@ -67,7 +68,7 @@ pub fn run(args: Cap, common: &Common) -> Outcome {
     match args {
         Cap::List => look::list(&run::registry(&home)?, json),
         Cap::Search { query } => look::search(&run::registry(&home)?, &query.join(" "), json),
-        Cap::Show { name, code } => look::show(&run::registry(&home)?, &name, code, json),
+        Cap::Show { name, code } => look::show(&home, &name, code, json),
         Cap::History { name } => look::history(&run::registry(&home)?, &name, json),
         Cap::Enable { name } => change::set_status(&home, &name, Status::Active, json),
         Cap::Disable { name } => change::set_status(&home, &name, Status::Disabled, json),

@@ -65,7 +65,11 @@ The keys; name, capability and examples are needed:
   model        the model that wrote the code, if one did
   supersedes   the capability that it takes the place of
 Worked out and not read: tool_path, version, changelog, created, created_by,
-digest, status. Keys of your own begin with x_; any other one is an error.";
+digest, status. Keys of your own begin with x_; any other one is an error.
+
+Code can run what is registered: await capability(\"gcd\", { a: 12, b: 18 }), in
+Python capability(\"gcd\", {\"a\": 12, \"b\": 18}). That reaches only what both
+have grants for.";
 
 #[derive(Debug, Args)]
 pub struct Register {

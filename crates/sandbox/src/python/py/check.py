@@ -73,6 +73,10 @@ def run(args):
     contexts = CONTEXT | set(context)
     texts = {id(n.value) for n in nodes(tree) if isinstance(n, ast.Expr)}  # docstrings are no values
     uses, literals, keys = [], [], []
+    # A `capability` of the code's own is not the one that calls others.
+    shadowed = any(n.arg == "capability" if isinstance(n, ast.arg) else n.name == "capability"
+                   if isinstance(n, FUNCTIONS + (ast.ClassDef,)) else isinstance(n, ast.Name) and n.id == "capability"
+                   and isinstance(n.ctx, ast.Store) for n in nodes(tree))
 
     def key(node):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in keys:
@@ -84,6 +88,10 @@ def run(args):
                 literals.append(node.value if isinstance(node.value, str) else repr(node.value))
         elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == held:
             key(node.slice)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id == "capability" and not shadowed:
+                target = written("call", node.args[0]) if node.args else None
+                uses.append({"kind": "call", "target": target, "line": node.lineno})
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner, name = node.func.value, node.func.attr
             if not isinstance(owner, ast.Name):

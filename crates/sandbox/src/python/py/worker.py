@@ -86,8 +86,13 @@ print_whole.__name__ = print_whole.__qualname__ = "print"
 
 # ---- ctx -------------------------------------------------------------------------------------------------------------
 
+class CapabilityError(RuntimeError):
+    """Another capability that was called failed."""
+
+
+CapabilityError.__module__ = "builtins"
 KINDS = {"PermissionError": PermissionError, "TypeError": TypeError, "RangeError": ValueError,
-         "TimeoutError": TimeoutError}
+         "TimeoutError": TimeoutError, "NotFoundError": LookupError, "CapabilityError": CapabilityError}
 limits = {"most": SLACK}
 last = [0]
 
@@ -246,9 +251,14 @@ def secret(name):
     return {"op": "secret", "name": str(name)}, b"", lambda head, _: head["value"]
 
 
-def call(*_, **__):
-    raise PermissionError(
-        "ctx.call is not available yet: write what you need of the other capability into this one")
+def call(name, args=None, /, **named):
+    """Runs another registered capability; it reaches only what this one may reach as well."""
+    if not isinstance(name, str):
+        raise TypeError("capability(name, args): the name must be text")
+    if args is not None and not isinstance(args, dict):
+        raise TypeError('capability(name, args): the arguments must be a dict, as in {"n": 1}')
+    body = encode({**(args or {}), **named}, "an argument", []).encode()
+    return {"op": "call", "name": name}, body, lambda _, body: parse_json(body.decode())
 
 
 def context(pending=None, coroutine=False):
@@ -266,8 +276,9 @@ def context(pending=None, coroutine=False):
         return method
 
     wrap = awaited if coroutine else plain
-    members = {"workspace": ".", "log": lambda *values: print_whole(*values), "call": call, "__slots__": ()}
-    for name, make in (("fetch", fetch), ("read", read), ("write", write), ("list", list_), ("secret", secret)):
+    members = {"workspace": ".", "log": lambda *values: print_whole(*values), "__slots__": ()}
+    for name, make in (("fetch", fetch), ("read", read), ("write", write), ("list", list_), ("secret", secret),
+                       ("call", call)):
         members[name] = wrap(make)
     members = {name: staticmethod(f) if callable(f) else f for name, f in members.items()}
     return type("Context", (), members)()
@@ -330,6 +341,10 @@ def run(source, args):
     module = type(sys)(NAME)
     module.__file__ = FILE
     sys.modules[NAME] = module
+    module.CapabilityError = CapabilityError
+    # While the module is read nothing can be awaited; from then on it is ctx.call.
+    contexts = [context()]
+    module.capability = lambda *args, **named: contexts[-1].call(*args, **named)
     exec(compile(source, FILE, "exec", dont_inherit=True), module.__dict__)
     entry = module.__dict__.get(name)
     if not callable(entry):
@@ -340,7 +355,8 @@ def run(source, args):
     # The event loop takes longer to import than most code to run.
     waits_in_loop = "asyncio" in sys.modules or "asyncio" in source
     pending = waits if asynchronous and waits_in_loop else None
-    value = settle(arrange(entry, args, context(pending, asynchronous)), waits, waits_in_loop)
+    contexts.append(context(pending, asynchronous))
+    value = settle(arrange(entry, args, contexts[-1]), waits, waits_in_loop)
     if value is None and definition is not None and not definition.decorator_list and returns_nothing(definition):
         raise TypeError("returned nothing (None): return a value")
     return encode(value, "the result", [])

@@ -159,6 +159,13 @@
     return encoded;
   };
 
+  // The same for what another capability is given, which is no output: how much it may be is the broker's to say.
+  host.data = (value, what) => {
+    const before = [most, total];
+    most = Infinity;
+    try { return encode(value, what, []); } finally { [most, total] = before; }
+  };
+
   // ---- console -------------------------------------------------------------------------------------------------
 
   const INSPECT_DEPTH = 4, WIDTH = 76, MOST_ITEMS = 200;

@@ -1,8 +1,9 @@
-// What a capability may ask the broker for: fetch, files, secrets. Each call is a message; the broker decides on it.
+// What a capability may ask the broker for: fetch, files, secrets, other capabilities. Each call is a message; the broker decides on it.
 (function (native, host) {
   "use strict";
   const { hidden } = host;
-  const { stringify } = JSON;
+  const { parse, stringify } = JSON;
+  const { isArray } = Array;
   // Less than the broker holds for one worker (`AT_ONCE` in `converse.rs`), so that it always reads what is printed.
   const AT_ONCE = 7;
   const pending = new Map(), queue = [];
@@ -30,17 +31,21 @@
     }
   }
   const KINDS = { __proto__: null, TypeError, RangeError, PermissionError: globalThis.PermissionError };
+  const named = (error, name) => {
+    if (error.name !== name) hidden(error, "name", name);
+    return error;
+  };
   host.waiting = () => pending.size;
   host.answer = (id, head, body) => {
     const one = pending.get(id);
     pending.delete(id);
     asked--;
     send();
-    const answer = JSON.parse(head);
+    const answer = parse(head);
     if (answer.error === undefined) { one?.resolve({ ...answer, body }); return; }
     const { name, message } = answer.error;
     if (name === "TimeoutError" || name === "AbortError") one?.reject(new DOMException(message, name));
-    else one?.reject(new (KINDS[name] ?? Error)(message));
+    else one?.reject(named(new (KINDS[name] ?? Error)(message), name));
   };
 
   const utf8 = (bytes) => new TextDecoder().decode(bytes);
@@ -168,6 +173,26 @@
   }
   for (const [name, value] of Object.entries({ Headers, Request, Response, fetch })) hidden(globalThis, name, value);
 
+  // ---- other capabilities ----------------------------------------------------------------------------------------
+
+  // Runs another registered capability; what it returned, as data. It reaches only what this one may reach as well.
+  async function capability(name, args = {}) {
+    if (typeof name !== "string") throw new TypeError("capability(name, args): the name must be text");
+    if (args === null || typeof args !== "object" || isArray(args)) {
+      throw new TypeError("capability(name, args): the arguments must be an object, as in { n: 1 }");
+    }
+    const { stack } = new Error();
+    try {
+      const { body } = await ask({ op: "call", name: name.toWellFormed() }, bytesOf(host.data(args, "an argument")));
+      return parse(utf8(body));
+    } catch (e) {
+      // Where the code called it, not where the answer came in.
+      hidden(e, "stack", stack);
+      throw e;
+    }
+  }
+  hidden(globalThis, "capability", capability);
+
   // ---- ctx -----------------------------------------------------------------------------------------------------
 
   const path = (value, api) => {
@@ -189,7 +214,7 @@
     // [{ name, kind: "file" | "directory" | "other", size }], sorted by name.
     async list(name = ".") { return (await ask({ op: "list", path: path(name, "list") })).entries; },
     async secret(name) { return (await ask({ op: "secret", name: String(name) })).value; },
-    async call() { throw new PermissionError("ctx.call is not available yet: write what you need of the other capability into this one"); },
+    call: capability,
     log: (...values) => console.debug(...values),
     workspace: ".",
   };

@@ -1,6 +1,7 @@
 //! Patterns of network grants: `host`, `*.host`, `host:port`, each optionally with a method before, a scheme, and a
 //! path behind (`GET https://api.example.com/v1`).
 
+use std::fmt;
 use url::{Host, Url};
 
 /// A grant that says nothing, or could be read in two ways.
@@ -29,7 +30,7 @@ enum Names {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Pattern {
+pub struct Pattern {
     method: Option<String>,
     scheme: Option<Scheme>,
     names: Names,
@@ -54,7 +55,7 @@ impl Scheme {
 }
 
 impl Pattern {
-    pub(crate) fn parse(grant: &str) -> Result<Pattern, PatternError> {
+    pub fn parse(grant: &str) -> Result<Pattern, PatternError> {
         Self::read(grant.trim()).map_err(|why| PatternError { pattern: grant.chars().take(200).collect(), why })
     }
 
@@ -86,7 +87,7 @@ impl Pattern {
     }
 
     /// A request of this method to this URL, whose host is `host`.
-    pub(crate) fn covers(&self, method: &str, url: &Url, host: &Host<String>) -> bool {
+    pub fn covers(&self, method: &str, url: &Url, host: &Host<String>) -> bool {
         let usual = if url.scheme() == "https" { 443 } else { 80 };
         let path_fits = self.path.is_empty()
             || (!ambiguous(url.path())
@@ -99,45 +100,131 @@ impl Pattern {
     }
 
     /// A tunnel, in which neither method nor path can be seen: only a grant that asks for neither covers it.
-    pub(crate) fn covers_tunnel(&self, host: &Host<String>, port: u16) -> bool {
+    pub fn covers_tunnel(&self, host: &Host<String>, port: u16) -> bool {
         self.fits(host) && port == self.port.unwrap_or(443) && !self.looks_inside() && self.scheme != Some(Scheme::Http)
     }
 
     /// Whether the pattern has parts that only an unencrypted request shows.
-    pub(crate) fn looks_inside(&self) -> bool {
+    pub fn looks_inside(&self) -> bool {
         self.method.is_some() || !self.path.is_empty()
     }
 
-    pub(crate) fn fits(&self, host: &Host<String>) -> bool {
+    /// Whether the pattern, whatever it says beside, is of this host.
+    pub fn fits(&self, host: &Host<String>) -> bool {
         match (&self.names, host) {
             (Names::All, _) => true,
-            (Names::Beneath(suffix), Host::Domain(name)) => name.len() > suffix.len() && name.ends_with(suffix),
-            (Names::Beneath(_), Host::Ipv4(_) | Host::Ipv6(_)) => false,
+            (Names::Beneath(suffix), host) => beneath(suffix, host),
             (Names::One(one), host) => one == host,
         }
     }
 
     /// Whether it names exactly this place: what an address that is not public needs.
-    pub(crate) fn names(&self, host: &Host<String>) -> bool {
+    pub fn names(&self, host: &Host<String>) -> bool {
         self.port.is_some() && matches!(&self.names, Names::One(one) if one == host)
     }
 
-    pub(crate) fn has_path(&self) -> bool {
+    pub fn has_path(&self) -> bool {
         !self.path.is_empty()
     }
 
     /// Whether it says `http://`, so that sending unencrypted is what was meant.
-    pub(crate) fn says_http(&self) -> bool {
+    pub fn says_http(&self) -> bool {
         self.scheme == Some(Scheme::Http)
     }
 
     /// `*`, `*.com`: whoever likes can have a host there.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         match &self.names {
             Names::All => true,
             Names::Beneath(suffix) => !suffix[1..].contains('.'),
             Names::One(_) => false,
         }
+    }
+}
+
+impl Pattern {
+    /// What both allow; `None` where that is nothing, or cannot be written as one pattern.
+    pub fn meet(&self, other: &Pattern) -> Option<Pattern> {
+        let (scheme, port) = meet_ports(both(self.scheme, other.scheme)?, self.port, other.port)?;
+        let met = Pattern {
+            method: both(self.method.clone(), other.method.clone())?,
+            scheme,
+            names: meet_names(&self.names, &other.names)?,
+            port,
+            path: meet_paths(&self.path, &other.path)?.to_owned(),
+        };
+        // To name a place with its port opens addresses that are not public: only where each does so itself.
+        let opens = |p: &Pattern| p.port.is_some() && matches!(p.names, Names::One(_));
+        (!opens(&met) || (opens(self) && opens(other))).then_some(met)
+    }
+}
+
+/// What both ask for, where one that asks for nothing leaves it to the other.
+fn both<T: PartialEq>(one: Option<T>, other: Option<T>) -> Option<Option<T>> {
+    match (one, other) {
+        (Some(one), Some(other)) => (one == other).then_some(Some(one)),
+        (one, other) => Some(one.or(other)),
+    }
+}
+
+/// Without a port, a pattern means the usual one of the scheme.
+fn meet_ports(scheme: Option<Scheme>, one: Option<u16>, other: Option<u16>) -> Option<(Option<Scheme>, Option<u16>)> {
+    match (one, other) {
+        (Some(one), Some(other)) => (one == other).then_some((scheme, Some(one))),
+        (None, None) => Some((scheme, None)),
+        (Some(port), None) | (None, Some(port)) => {
+            let usual = match port {
+                443 => Scheme::Https,
+                80 => Scheme::Http,
+                _ => return None,
+            };
+            both(scheme, Some(usual)).map(|scheme| (scheme, None))
+        }
+    }
+}
+
+fn meet_names(one: &Names, other: &Names) -> Option<Names> {
+    match (one, other) {
+        (Names::All, names) | (names, Names::All) => Some(names.clone()),
+        (Names::Beneath(one), Names::Beneath(other)) => {
+            let longer = if one.len() >= other.len() { one } else { other };
+            (longer.ends_with(one) && longer.ends_with(other)).then(|| Names::Beneath(longer.clone()))
+        }
+        (Names::Beneath(suffix), Names::One(host)) | (Names::One(host), Names::Beneath(suffix)) => {
+            beneath(suffix, host).then(|| Names::One(host.clone()))
+        }
+        (Names::One(one), Names::One(other)) => (one == other).then(|| Names::One(one.clone())),
+    }
+}
+
+fn meet_paths<'p>(one: &'p str, other: &'p str) -> Option<&'p str> {
+    let (shorter, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
+    let rest = longer.strip_prefix(shorter)?;
+    (shorter.is_empty() || rest.is_empty() || rest.starts_with('/')).then_some(longer)
+}
+
+fn beneath(suffix: &str, host: &Host<String>) -> bool {
+    matches!(host, Host::Domain(name) if name.len() > suffix.len() && name.ends_with(suffix))
+}
+
+impl fmt::Display for Pattern {
+    /// As it can be parsed again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(method) = &self.method {
+            write!(f, "{method} ")?;
+        }
+        if let Some(scheme) = self.scheme {
+            write!(f, "{}://", scheme.name())?;
+        }
+        match &self.names {
+            Names::All => f.write_str("*")?,
+            Names::Beneath(suffix) => write!(f, "*{suffix}")?,
+            Names::One(host) => write!(f, "{host}")?,
+        }
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        f.write_str(&self.path)
     }
 }
 
@@ -231,7 +318,7 @@ fn path_of(path: &str) -> Result<String, &'static str> {
 }
 
 /// Whether a server could read the path as another one than it seems to be.
-pub(crate) fn ambiguous(path: &str) -> bool {
+pub fn ambiguous(path: &str) -> bool {
     let path = path.to_ascii_lowercase();
     // `%25…`: encoded twice.
     ["..", ";", "\\", "%2e", "%2f", "%5c", "%252e", "%252f", "%255c"].iter().any(|part| path.contains(part))
