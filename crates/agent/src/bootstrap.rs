@@ -1,6 +1,6 @@
 //! The three tools a model sees whatever the size of the registry: list, register, execute.
 
-use jarvis_dispatch::{Approver, CallError, Ran};
+use jarvis_dispatch::{Approver, CallError};
 use jarvis_forge::{Draft, Forge, ForgeError};
 use jarvis_protocol::{Capability, CreatedBy, ErrorBody, ErrorKind, Event, ToolSpec};
 use jarvis_registry::{FITS, Hit};
@@ -101,8 +101,7 @@ impl Bootstrap {
             REGISTER => self.register(args, emit, approver, cancel).await,
             _ => {
                 let name = text_of(args, "name");
-                let ran = self.forge.dispatch().run(name, args["args"].clone(), cancel).await?;
-                notice_uncounted(&ran, emit);
+                let ran = self.forge.dispatch().run(name, args["args"].clone(), emit, cancel).await?;
                 Ok((json!({"result": ran.value}), Did::Executed(name.to_owned())))
             }
         }
@@ -216,13 +215,6 @@ impl Bootstrap {
 
 fn usage(message: String) -> CallError {
     CallError::respond(ErrorKind::Usage, message)
-}
-
-/// A result is not thrown away because its statistics could not be kept.
-pub(crate) fn notice_uncounted(ran: &Ran, emit: &mut (dyn FnMut(Event) + Send)) {
-    if let Some(problem) = &ran.uncounted {
-        emit(Event::Notice { message: format!("this run is missing in the statistics: {}", problem.message) });
-    }
 }
 
 fn text_of<'a>(args: &'a Value, name: &str) -> &'a str {

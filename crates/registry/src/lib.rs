@@ -6,6 +6,7 @@ mod digest;
 mod disk;
 mod error;
 mod git;
+mod in_use;
 mod index;
 mod recover;
 mod registry;
@@ -17,6 +18,9 @@ mod write;
 
 pub use digest::digest;
 pub use error::RegistryError;
+pub use in_use::JUDGED_RUNS;
 pub use registry::Registry;
 pub use search::{FITS, SIMILAR, similarity};
-pub use types::{Author, Code, Damaged, HistoryEntry, Hit, Listing, NewVersion, Registered, Run, Stats};
+pub use types::{
+    Author, Code, Damaged, FailingCall, HistoryEntry, Hit, InUse, Listing, NewVersion, Registered, Run, Stats,
+};

@@ -1,7 +1,7 @@
 //! Counts of executions, in two tables of the home's SQLite file. Reading never creates or changes the file.
 
-use crate::RegistryError;
-use crate::types::{Run, Stats};
+use crate::types::{FailingCall, InUse, Run, Stats};
+use crate::{RegistryError, in_use};
 use jarvis_protocol::{CapabilityName, Egress, Version};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::PathBuf;
@@ -37,7 +37,15 @@ impl Statistics {
         Self { path, writer: Mutex::new(None), reader: Mutex::new(None) }
     }
 
-    pub fn record(&self, name: &CapabilityName, run: &Run) -> Result<(), RegistryError> {
+    /// Counts a run. `failed` is set where it failed and the call is worth keeping; `telling` is false for a failure that
+    /// says nothing about the code, which then stays out of the version's record.
+    pub fn record(
+        &self,
+        name: &CapabilityName,
+        run: &Run,
+        failed: Option<&FailingCall>,
+        telling: bool,
+    ) -> Result<InUse, RegistryError> {
         self.write(|tx| {
             tx.prepare_cached(
                 "INSERT INTO capability_totals VALUES (?1, 1, ?2, ?3, ?4) ON CONFLICT (name) DO UPDATE SET
@@ -52,18 +60,37 @@ impl Statistics {
                 )?
                 .execute(params![name.as_str(), class])?;
             }
-            tx.prepare_cached("INSERT INTO capability_runs (name, version, ok, wall_us, at) VALUES (?, ?, ?, ?, ?)")?
-                .execute(params![name.as_str(), run.version.to_string(), run.ok, run.wall_us as i64, run.at])?;
-            tx.prepare_cached(
-                "DELETE FROM capability_runs WHERE name = ?1 AND id <=
-                 (SELECT id FROM capability_runs WHERE name = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
-            )?
-            .execute(params![name.as_str(), KEPT])?;
+            if telling {
+                record_of_version(tx, name, run)?;
+            }
+            if let Some(call) = failed {
+                in_use::keep(tx, name, call)?;
+            }
             for egress in &run.egress {
                 record_egress(tx, name, egress)?;
             }
+            // In the same transaction: of two processes, the later one sees the run of the earlier.
+            in_use::of(tx, name, &run.version)
+        })
+    }
+
+    /// The next runs are judged by themselves: what came before was looked at by somebody.
+    pub fn start_over(&self, name: &CapabilityName) -> Result<(), RegistryError> {
+        if !self.path.exists() {
+            return Ok(());
+        }
+        self.write(|tx| {
+            tx.execute("DELETE FROM capability_runs WHERE name = ?", [name.as_str()])?;
             Ok(())
         })
+    }
+
+    pub fn in_use(&self, name: &CapabilityName, version: &Version) -> Result<InUse, RegistryError> {
+        self.read(|db| in_use::of(db, name, version))
+    }
+
+    pub fn failing_calls(&self, name: &CapabilityName) -> Result<Vec<FailingCall>, RegistryError> {
+        self.read(|db| in_use::failing_calls(db, name))
     }
 
     pub fn forget(&self, name: &CapabilityName) -> Result<(), RegistryError> {
@@ -71,7 +98,8 @@ impl Statistics {
             return Ok(());
         }
         self.write(|tx| {
-            for table in ["capability_totals", "capability_errors", "capability_runs", "capability_egress"] {
+            let tables = ["capability_totals", "capability_errors", "capability_runs", "capability_egress"];
+            for table in tables.into_iter().chain(in_use::TABLES) {
                 tx.execute(&format!("DELETE FROM {table} WHERE name = ?"), [name.as_str()])?;
             }
             Ok(())
@@ -80,15 +108,23 @@ impl Statistics {
 
     /// `current` chooses the runs shown as recent; without it those of every version.
     pub fn of(&self, name: &CapabilityName, current: Option<&Version>) -> Result<Stats, RegistryError> {
+        self.read(|db| read(db, name, current))
+    }
+
+    /// Nothing where there is no file.
+    fn read<T: Default>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, RegistryError> {
         let mut slot = locked(&self.reader);
         if slot.is_none() {
             if !self.path.exists() {
-                return Ok(Stats::default());
+                return Ok(T::default());
             }
             *slot = Some(self.open_to_read().map_err(|e| self.error(&e))?);
         }
-        let Some(db) = slot.as_ref() else { return Ok(Stats::default()) };
-        read(db, name, current).map_err(|e| self.error(&e))
+        let Some(db) = slot.as_ref() else { return Ok(T::default()) };
+        work(db).map_err(|e| self.error(&e))
     }
 
     fn open_to_read(&self) -> Result<Connection, rusqlite::Error> {
@@ -107,10 +143,10 @@ impl Statistics {
         }
     }
 
-    fn write(
+    fn write<T>(
         &self,
-        work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<(), rusqlite::Error>,
-    ) -> Result<(), RegistryError> {
+        work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, RegistryError> {
         let mut slot = locked(&self.writer);
         let result = (|| {
             let db = match slot.as_mut() {
@@ -118,8 +154,9 @@ impl Statistics {
                 None => slot.insert(open_to_write(&self.path)?),
             };
             let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            work(&tx)?;
-            tx.commit()
+            let done = work(&tx)?;
+            tx.commit()?;
+            Ok(done)
         })();
         result.map_err(|e| self.error(&e))
     }
@@ -127,6 +164,22 @@ impl Statistics {
     fn error(&self, error: &rusqlite::Error) -> RegistryError {
         RegistryError::Statistics { path: self.path.clone(), message: error.to_string() }
     }
+}
+
+/// The runs that say something about the code of their version.
+fn record_of_version(
+    tx: &rusqlite::Transaction<'_>,
+    name: &CapabilityName,
+    run: &Run,
+) -> Result<(), rusqlite::Error> {
+    tx.prepare_cached("INSERT INTO capability_runs (name, version, ok, wall_us, at) VALUES (?, ?, ?, ?, ?)")?
+        .execute(params![name.as_str(), run.version.to_string(), run.ok, run.wall_us as i64, run.at])?;
+    tx.prepare_cached(
+        "DELETE FROM capability_runs WHERE name = ?1 AND id <=
+         (SELECT id FROM capability_runs WHERE name = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+    )?
+    .execute(params![name.as_str(), KEPT])?;
+    in_use::add(tx, name, &run.version, run.ok)
 }
 
 /// Hosts counted one by one for each capability; what lies beyond is counted together, under no name.
@@ -174,6 +227,7 @@ fn open_to_write(path: &std::path::Path) -> Result<Connection, rusqlite::Error> 
     // A power cut may lose the last counts, never the file.
     db.pragma_update(None, "synchronous", "NORMAL")?;
     db.execute_batch(SCHEMA)?;
+    db.execute_batch(in_use::SCHEMA)?;
     Ok(db)
 }
 
@@ -211,7 +265,7 @@ fn read(db: &Connection, name: &CapabilityName, current: Option<&Version>) -> Re
     })
 }
 
-fn has_table(db: &Connection, table: &str) -> Result<bool, rusqlite::Error> {
+pub(crate) fn has_table(db: &Connection, table: &str) -> Result<bool, rusqlite::Error> {
     db.prepare_cached("SELECT count(*) FROM sqlite_schema WHERE name = ?")?.query_row([table], |row| row.get(0))
 }
 

@@ -7,7 +7,6 @@ mod values;
 
 use crate::{
     answer::plain,
-    bootstrap::notice_uncounted,
     history,
     turn::{Front, Turn},
 };
@@ -295,16 +294,17 @@ impl Flow<'_> {
         let call = ToolCall { id: id.clone(), name: name.to_owned(), args: args.clone() };
         (self.front.emit)(Event::ToolStarted { call });
         let started = Instant::now();
-        let ran = self.forge.dispatch().run(name, args, self.front.cancel).await;
+        let mut became = Vec::new();
+        let ran = self.forge.dispatch().run(name, args, &mut |event| became.push(event), self.front.cancel).await;
         let duration_ms = started.elapsed().as_secs_f64() * 1e3;
         let (ok, content) = match &ran {
             Ok(ran) => (true, json!({"result": ran.value})),
             Err(error) => (false, json!({"error": error.to_string()})),
         };
         (self.front.emit)(Event::ToolCompleted { call_id: id, name: name.to_owned(), ok, content, duration_ms });
+        became.into_iter().for_each(&mut *self.front.emit);
         match ran {
             Ok(ran) => {
-                notice_uncounted(&ran, self.front.emit);
                 self.turn.mark_used(name);
                 Ok(Ok(ran.value))
             }
