@@ -4,6 +4,7 @@ mod answer;
 mod bootstrap;
 mod history;
 mod native;
+mod repair;
 mod session;
 mod staged;
 mod turn;

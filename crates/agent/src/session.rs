@@ -60,9 +60,9 @@ pub struct SessionParts {
 }
 
 pub struct Session {
-    parts: SessionParts,
+    pub(crate) parts: SessionParts,
     history: Vec<Message>,
-    usage: Usage,
+    pub(crate) usage: Usage,
 }
 
 /// How a turn ended; the same was told by its last event.
@@ -145,6 +145,11 @@ impl Session {
         }
     }
 
+    /// Date and time for a person, with the zone.
+    pub(crate) fn now(&self) -> String {
+        jiff::Timestamp::now().to_zoned(self.parts.zone.clone()).strftime("%A, %Y-%m-%d %H:%M (%Z)").to_string()
+    }
+
     async fn answer(
         &mut self,
         text: &str,
@@ -153,15 +158,10 @@ impl Session {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(String, StopReason), ErrorBody> {
-        let native = match self.parts.mode {
-            Mode::Auto => self.parts.model.traits().native_tools,
-            Mode::Native => true,
-            Mode::Staged => false,
-        };
+        let native = is_native(&self.parts);
         self.history.push(Message::user(text));
         self.parts.forge.dispatch().warm();
-        let now =
-            jiff::Timestamp::now().to_zoned(self.parts.zone.clone()).strftime("%A, %Y-%m-%d %H:%M (%Z)").to_string();
+        let now = self.now();
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id());
@@ -169,6 +169,15 @@ impl Session {
         } else {
             staged::run(front, &self.parts.forge, &mut self.history, turn).await
         }
+    }
+}
+
+/// Whether the model drives the tools itself.
+pub(crate) fn is_native(parts: &SessionParts) -> bool {
+    match parts.mode {
+        Mode::Auto => parts.model.traits().native_tools,
+        Mode::Native => true,
+        Mode::Staged => false,
     }
 }
 

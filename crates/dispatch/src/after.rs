@@ -4,10 +4,10 @@
 use crate::{CallError, Dispatch};
 use jarvis_audit::{Kind, redact, redact_value};
 use jarvis_protocol::{Capability, CapabilityName, ErrorBody, Event, Execution, ExitClass, Status, Version};
-use jarvis_registry::{FailingCall, InUse, JUDGED_RUNS, NewVersion, Run};
+use jarvis_registry::{FailingCall, InUse, NewVersion, Run};
 use serde_json::{Value, json};
 
-/// Failures among the last [`JUDGED_RUNS`] runs of a version after which it is not run any more.
+/// Failures among the last [`JUDGED_RUNS`](jarvis_registry::JUDGED_RUNS) runs of a version after which it is not run any more.
 const FAILURES: usize = 3;
 /// A version that comes to that within this many runs of its own is compared with the one before it.
 const FIRST_RUNS: u64 = 10;
@@ -70,9 +70,11 @@ impl Dispatch {
             exit => json!(exit).as_str().unwrap_or("failed").to_owned(),
         };
         let at = self.now().to_string();
-        let failed = outcome.as_ref().err().filter(|_| telling).map(|error| {
-            failing_call(capability, args, error_text(execution, error), class.clone(), at.clone())
-        });
+        let failed = outcome
+            .as_ref()
+            .err()
+            .filter(|_| telling)
+            .map(|error| failing_call(capability, args, error_text(execution, error), class.clone(), at.clone()));
         let run = Run {
             version: capability.version.clone(),
             ok,
@@ -212,7 +214,8 @@ fn same(ran: &Capability, now: &Capability) -> bool {
 /// not granted or not there any more, a package that is not installed) is for a person to give, and no other code would
 /// get it. The code could throw these names itself; then it only keeps itself from being taken out.
 fn says_something_of_the_code(execution: &Execution) -> bool {
-    let refused = || execution.error.as_ref().is_some_and(|e| matches!(&*e.name, "PermissionError" | "DependencyError"));
+    let refused =
+        || execution.error.as_ref().is_some_and(|e| matches!(&*e.name, "PermissionError" | "DependencyError"));
     match execution.exit {
         ExitClass::Cancelled => false,
         ExitClass::Threw | ExitClass::Rejected => !refused(),

@@ -229,7 +229,9 @@ impl Dispatch {
                     "the code or definition of `{name}` was changed by hand since it was verified, so it does not run"
                 ),
             );
-            return Err(CallError::RespondToModel(body.hint(format!("jarvis cap check {name} makes a checked version of it"))));
+            return Err(CallError::RespondToModel(
+                body.hint(format!("jarvis cap check {name} makes a checked version of it")),
+            ));
         }
         Ok((capability, code.text))
     }

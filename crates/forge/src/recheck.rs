@@ -1,7 +1,7 @@
 //! Registered versions looked at again: are file and definition what was verified, and do the recorded examples still
 //! pass? What was changed by hand becomes a version; what is quarantined comes back when it passes.
 
-use crate::verify::{VerifyError, Verified, judge, sources, verify};
+use crate::verify::{Verified, VerifyError, judge, sources, verify};
 use crate::{Accepted, Draft, Emit, Forge, ForgeError, Way, call_error, check, registry_error};
 use jarvis_dispatch::{Approved, Approver};
 use jarvis_protocol::{Capability, CapabilityName, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status};

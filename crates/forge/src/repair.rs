@@ -70,9 +70,8 @@ impl Forge {
         let registry = self.dispatch().registry();
         let capability = registry.get(name).map_err(registry_error)?.ok_or_else(|| crate::not_found(name))?;
         let code = registry.code(&capability).map_err(registry_error)?;
-        let cannot = |problem: String, hint: String| {
-            ForgeError::Fatal(ErrorBody::new(ErrorKind::Forge, problem).hint(hint))
-        };
+        let cannot =
+            |problem: String, hint: String| ForgeError::Fatal(ErrorBody::new(ErrorKind::Forge, problem).hint(hint));
         if matches!(capability.status, Status::Disabled | Status::Retired) {
             let problem = format!("`{name}` is {}, so nothing of it is mended", capability.status.as_str());
             return Err(cannot(problem, format!("jarvis cap enable {name} puts it into use")));
@@ -82,8 +81,9 @@ impl Forge {
             return Err(cannot(problem, format!("jarvis cap check {name} makes a checked version of it")));
         }
         for example in &given {
-            check_arguments(&capability.parameters, &example.args)
-                .map_err(|problem| ForgeError::Fatal(ErrorBody::new(ErrorKind::Usage, format!("--example: {problem}"))))?;
+            check_arguments(&capability.parameters, &example.args).map_err(|problem| {
+                ForgeError::Fatal(ErrorBody::new(ErrorKind::Usage, format!("--example: {problem}")))
+            })?;
         }
         let failures = self.failures(&capability)?;
         if failures.is_empty() && given.is_empty() {

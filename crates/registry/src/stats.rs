@@ -167,11 +167,7 @@ impl Statistics {
 }
 
 /// The runs that say something about the code of their version.
-fn record_of_version(
-    tx: &rusqlite::Transaction<'_>,
-    name: &CapabilityName,
-    run: &Run,
-) -> Result<(), rusqlite::Error> {
+fn record_of_version(tx: &rusqlite::Transaction<'_>, name: &CapabilityName, run: &Run) -> Result<(), rusqlite::Error> {
     tx.prepare_cached("INSERT INTO capability_runs (name, version, ok, wall_us, at) VALUES (?, ?, ?, ?, ?)")?
         .execute(params![name.as_str(), run.version.to_string(), run.ok, run.wall_us as i64, run.at])?;
     tx.prepare_cached(
