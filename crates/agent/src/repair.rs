@@ -55,7 +55,7 @@ async fn drive(front: Front<'_>, tools: Bootstrap, turn: &mut Turn) -> Result<()
     if reason == StopReason::Cancelled {
         return Err(ErrorBody::new(ErrorKind::Cancelled, "cancelled"));
     }
-    let last = conversation.iter().rev().find(|m| m.is_error).map(|m| m.text.clone());
+    let last = conversation.iter().rev().find(|m| m.is_error).map(|m| native::unfenced(&m.text).to_owned());
     let why = last.unwrap_or_else(|| format!("the model registered nothing: {said}"));
     Err(ErrorBody::new(ErrorKind::Forge, format!("`{name}` is not repaired: {why}")))
 }
