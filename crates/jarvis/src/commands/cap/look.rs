@@ -131,7 +131,9 @@ pub fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Out
         let name = &capability.name;
         add(
             "changed",
-            format!("by hand since it was checked, so it does not run; to check it: jarvis cap check {name}"),
+            format!(
+                "the code was changed by hand since it was checked, so it does not run; to check it: jarvis cap check {name}"
+            ),
         );
     }
     add("file", registry.root().join(&capability.tool_path).display().to_string());
