@@ -1,7 +1,7 @@
 //! The three tools a model sees whatever the size of the registry: list, register, execute.
 
-use jarvis_dispatch::{Approver, CallError, Ran};
-use jarvis_forge::{Draft, Forge, ForgeError};
+use jarvis_dispatch::{Approver, CallError};
+use jarvis_forge::{Draft, Forge, ForgeError, Repair};
 use jarvis_protocol::{Capability, CreatedBy, ErrorBody, ErrorKind, Event, ToolSpec};
 use jarvis_registry::{FITS, Hit};
 use serde_json::{Value, json};
@@ -29,6 +29,8 @@ pub struct Bootstrap {
     /// The user's words that led here; forge checks drafts against them.
     request: Option<String>,
     model: String,
+    /// What the conversation is there to mend, if that is all it is for.
+    repair: Option<Repair>,
 }
 
 pub fn specs() -> Vec<ToolSpec> {
@@ -81,7 +83,16 @@ pub fn specs() -> Vec<ToolSpec> {
 
 impl Bootstrap {
     pub fn new(forge: Forge, request: Option<String>, model: &str) -> Self {
-        Self { forge, request, model: model.to_owned() }
+        Self { forge, request, model: model.to_owned(), repair: None }
+    }
+
+    /// For a conversation in which one capability is mended and no other registered.
+    pub fn repairing(forge: Forge, repair: Repair, model: &str) -> Self {
+        Self { repair: Some(repair), ..Self::new(forge, None, model) }
+    }
+
+    pub(crate) fn repair(&self) -> Option<&Repair> {
+        self.repair.as_ref()
     }
 
     pub fn dispatch(&self) -> &jarvis_dispatch::Dispatch {
@@ -109,8 +120,7 @@ impl Bootstrap {
             REGISTER => self.register(args, emit, approver, cancel).await,
             _ => {
                 let name = text_of(args, "name");
-                let ran = self.forge.dispatch().run(name, args["args"].clone(), cancel).await?;
-                notice_uncounted(&ran, emit);
+                let ran = self.forge.dispatch().run(name, args["args"].clone(), emit, cancel).await?;
                 Ok((json!({"result": ran.value}), Did::Executed(name.to_owned())))
             }
         }
@@ -164,12 +174,22 @@ impl Bootstrap {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(Value, Did), CallError> {
-        let capability = self.definition(&args["definition"]).map_err(usage)?;
+        let mut capability = self.definition(&args["definition"]).map_err(usage)?;
+        let mut change = "written by a model";
+        if let Some(repair) = &self.repair {
+            let name = &repair.capability.name;
+            if capability.name != *name {
+                return Err(usage(format!("`{name}` is to be mended, and no other registered: use its name")));
+            }
+            // A person's answer stands beside the model's; where they differ, verification says so.
+            capability.examples.extend(repair.given.iter().cloned());
+            change = "repaired by a model";
+        }
         let draft = Draft {
             capability,
             code: text_of(args, "code").to_owned(),
             request: self.request.clone(),
-            change: "written by a model".to_owned(),
+            change: change.to_owned(),
             instead_of: None,
             restored: false,
         };
@@ -208,6 +228,15 @@ impl Bootstrap {
         let mut kept = given.clone();
         if let Some(object) = kept.as_object_mut() {
             object.retain(|key, _| MAY.contains(&key.as_str()));
+            if let Some(repair) = &self.repair {
+                // What the model does not speak of stays as it is.
+                let now = json!(repair.capability);
+                for key in MAY.iter().filter(|key| **key != "examples") {
+                    if let Some(value) = now.get(*key) {
+                        object.entry(*key).or_insert_with(|| value.clone());
+                    }
+                }
+            }
             if let Some(examples) = object.get_mut("examples").and_then(Value::as_array_mut) {
                 for example in examples.iter_mut().filter_map(Value::as_object_mut) {
                     example.insert("origin".to_owned(), json!("model"));
@@ -224,13 +253,6 @@ impl Bootstrap {
 
 fn usage(message: String) -> CallError {
     CallError::respond(ErrorKind::Usage, message)
-}
-
-/// A result is not thrown away because its statistics could not be kept.
-pub(crate) fn notice_uncounted(ran: &Ran, emit: &mut (dyn FnMut(Event) + Send)) {
-    if let Some(problem) = &ran.uncounted {
-        emit(Event::Notice { message: format!("this run is missing in the statistics: {}", problem.message) });
-    }
 }
 
 fn text_of<'a>(args: &'a Value, name: &str) -> &'a str {

@@ -6,6 +6,7 @@ mod calls;
 mod context;
 mod conversation;
 mod native;
+mod repair;
 mod session;
 mod staged;
 mod toolbox;

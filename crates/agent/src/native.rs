@@ -212,3 +212,9 @@ fn fenced(tool: &str, text: &str) -> String {
     let cut = if count > RESULT_CHARS { format!("… [cut: {count} characters in all]") } else { String::new() };
     format!("<data from=\"{tool}\">{shown}{cut}</data>")
 }
+
+/// What stands between the marks of [`fenced`].
+pub(crate) fn unfenced(text: &str) -> &str {
+    let inside = text.split_once('>').map_or(text, |(_, rest)| rest);
+    inside.strip_suffix("</data>").unwrap_or(inside)
+}

@@ -67,9 +67,9 @@ pub struct SessionParts {
 }
 
 pub struct Session {
-    parts: SessionParts,
+    pub(crate) parts: SessionParts,
     conversation: Conversation,
-    usage: Usage,
+    pub(crate) usage: Usage,
 }
 
 /// How a turn ended; the same was told by its last event.
@@ -163,6 +163,11 @@ impl Session {
         done.map_err(|e| e.body())
     }
 
+    /// Date and time for a person, with the zone.
+    pub(crate) fn now(&self) -> String {
+        jiff::Timestamp::now().to_zoned(self.parts.zone.clone()).strftime("%A, %Y-%m-%d %H:%M (%Z)").to_string()
+    }
+
     async fn answer(
         &mut self,
         text: &str,
@@ -171,15 +176,10 @@ impl Session {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(String, StopReason), ErrorBody> {
-        let native = match self.parts.mode {
-            Mode::Auto => self.parts.model.traits().native_tools,
-            Mode::Native => true,
-            Mode::Staged => false,
-        };
+        let native = is_native(&self.parts);
         self.conversation.history.push(Message::user(text));
         self.parts.forge.dispatch().warm();
-        let now =
-            jiff::Timestamp::now().to_zoned(self.parts.zone.clone()).strftime("%A, %Y-%m-%d %H:%M (%Z)").to_string();
+        let now = self.now();
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id());
@@ -194,6 +194,15 @@ impl Session {
 fn failed(error: ErrorBody, turn: &Turn, emit: &mut (dyn FnMut(Event) + Send)) -> TurnEnd {
     emit(Event::TurnFailed { error: error.clone(), usage: turn.usage, duration_ms: turn.duration_ms() });
     TurnEnd::Failed(error)
+}
+
+/// Whether the model drives the tools itself.
+pub(crate) fn is_native(parts: &SessionParts) -> bool {
+    match parts.mode {
+        Mode::Auto => parts.model.traits().native_tools,
+        Mode::Native => true,
+        Mode::Staged => false,
+    }
 }
 
 fn check_message(text: &str) -> Result<(), ErrorBody> {

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use jarvis_audit::Kind;
 use jarvis_policy::Approved;
 use jarvis_protocol::{
-    Called, Capability, CapabilityName, ErrorBody, ErrorKind, ExecPlan, Execution, ExitClass, Fixed, Grants,
+    Called, Capability, CapabilityName, ErrorBody, ErrorKind, Event, ExecPlan, Execution, ExitClass, Fixed, Grants,
     ScriptError, Subject,
 };
 use jarvis_registry::CallEdge;
@@ -30,6 +30,8 @@ struct Seen {
     /// Asked for, whatever became of it.
     asked: usize,
     calls: Vec<Called>,
+    /// What became of capabilities by their runs here.
+    events: Vec<Event>,
     /// What no code may catch: the audit cannot be written, isolation is gone.
     fatal: Option<ErrorBody>,
 }
@@ -77,13 +79,13 @@ impl Frame<'_> {
 }
 
 impl Dispatch {
-    /// Runs a plan, and what it calls.
+    /// Runs a plan, and what it calls; with what became of those by it.
     pub(crate) async fn pass(
         &self,
         plan: ExecPlan,
         approved: &Approved,
         cancel: &CancellationToken,
-    ) -> Result<Execution, CallError> {
+    ) -> Result<(Execution, Vec<Event>), CallError> {
         let tree = Tree::default();
         let frame = Frame {
             dispatch: self,
@@ -97,10 +99,10 @@ impl Dispatch {
         };
         let outcome = self.pass_one(plan, approved, &frame, cancel).await;
         drop(frame);
-        let Seen { calls, fatal, .. } = tree.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Seen { calls, events, fatal, .. } = tree.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         match fatal {
             Some(body) => Err(CallError::Fatal(body)),
-            None => outcome.map(|execution| Execution { calls, ..execution }),
+            None => outcome.map(|execution| (Execution { calls, ..execution }, events)),
         }
     }
 }
@@ -177,7 +179,7 @@ impl Frame<'_> {
             version: capability.version.clone(),
             digest: capability.digest.clone(),
         };
-        let mut plan = plan_of(capability, subject, code, args, self.fixed);
+        let mut plan = plan_of(capability, subject, code, args.clone(), self.fixed);
         plan.grants = approved.grants().clone();
         plan.limits.timeout_ms = plan.limits.timeout_ms.min(left);
         let short_of_time = plan.limits.timeout_ms < capability.limits.timeout_ms;
@@ -192,7 +194,6 @@ impl Frame<'_> {
             hindered: AtomicBool::new(false),
             cancel: self.cancel,
         };
-        let name = &capability.name;
         let execution = match self.dispatch.pass_one(plan, &approved, &inner, self.cancel).await {
             Ok(execution) => execution,
             Err(CallError::RespondToModel(body)) => return Err(error("PermissionError", body.message)),
@@ -211,14 +212,12 @@ impl Frame<'_> {
         if hindered {
             self.hinder();
         }
-        let mut uncounted = None;
+        let value = value_of(capability, &execution);
         if self.counted && !hindered {
-            uncounted = self.dispatch.count(capability, &execution).err();
+            let (events, _) = self.dispatch.after(capability, &args, &execution, &value);
+            self.tree.seen().events.extend(events);
         }
-        if let Some(problem) = &uncounted {
-            tracing::warn!(%name, problem = problem.message, "a call is missing in the statistics");
-        }
-        let value = value_of(capability, &execution).map_err(|failure| {
+        let value = value.map_err(|failure| {
             let kind = if execution.exit == ExitClass::Timeout { "TimeoutError" } else { "CapabilityError" };
             let mut message = failure.body().message.clone();
             if let (Some(less), Some(caller)) = (&less, self.chain.last()) {
@@ -226,7 +225,7 @@ impl Frame<'_> {
             }
             error(kind, message)
         })?;
-        Ok(Ran { value, execution, uncounted })
+        Ok(Ran { value, execution })
     }
 
     fn hinder(&self) {

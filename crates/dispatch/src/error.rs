@@ -23,6 +23,13 @@ impl CallError {
     }
 }
 
+/// The disk is full, the registry is damaged: nothing that a model could mend.
+impl From<jarvis_registry::RegistryError> for CallError {
+    fn from(error: jarvis_registry::RegistryError) -> Self {
+        CallError::Fatal(error.body())
+    }
+}
+
 impl std::fmt::Display for CallError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let body = self.body();

@@ -1,5 +1,6 @@
 //! The one place every call passes: resolve → decide → audit(intent) → execute → audit(outcome).
 
+mod after;
 mod approve;
 mod arguments;
 mod builtin;

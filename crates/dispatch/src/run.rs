@@ -5,10 +5,10 @@ use crate::{CallError, check_arguments};
 use jarvis_audit::{AuditLog, Kind, Record, redact};
 use jarvis_policy::{Approved, Decision, Deny, Policy, decide};
 use jarvis_protocol::{
-    Capability, CapabilityName, ErrorBody, ErrorKind, ExecPlan, Execution, ExitClass, Fixed, Runtime, ScriptError,
-    Status, Subject,
+    Capability, CapabilityName, ErrorBody, ErrorKind, Event, ExecPlan, Execution, ExitClass, Fixed, Runtime,
+    ScriptError, Status, Subject,
 };
-use jarvis_registry::{Registry, Run};
+use jarvis_registry::Registry;
 use jarvis_sandbox::{Checked, DependencyError, Executor, Processes, SandboxError};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -40,8 +40,6 @@ pub struct Dispatch {
 pub struct Ran {
     pub value: Value,
     pub execution: Execution,
-    /// Why the run is missing in the statistics, if it is.
-    pub uncounted: Option<ErrorBody>,
 }
 
 impl Dispatch {
@@ -86,8 +84,15 @@ impl Dispatch {
         });
     }
 
-    /// Runs a registered capability by name. What the caller can mend comes back as `RespondToModel`.
-    pub async fn run(&self, name: &str, args: Value, cancel: &CancellationToken) -> Result<Ran, CallError> {
+    /// Runs a registered capability by name. What the caller can mend comes back as `RespondToModel`; what follows from
+    /// the run, such as a quarantine, is told by `emit`, however the run ended.
+    pub async fn run(
+        &self,
+        name: &str,
+        args: Value,
+        emit: &mut (dyn FnMut(Event) + Send),
+        cancel: &CancellationToken,
+    ) -> Result<Ran, CallError> {
         let (capability, code) = self.resolve(name)?;
         check_arguments(&capability.parameters, &args).map_err(|problem| {
             CallError::respond(ErrorKind::Usage, format!("`{}`: {problem}", capability.signature()))
@@ -97,10 +102,19 @@ impl Dispatch {
             version: capability.version.clone(),
             digest: capability.digest.clone(),
         };
-        let plan = plan_of(&capability, subject, code, args, None);
-        let execution = not_cancelled(self.pass(plan, &Approved::with_version(&capability), cancel).await?)?;
-        let uncounted = self.count(&capability, &execution).err();
-        Ok(Ran { value: value_of(&capability, &execution)?, execution, uncounted })
+        let plan = plan_of(&capability, subject, code, args.clone(), None);
+        let (execution, around) = self.pass(plan, &Approved::with_version(&capability), cancel).await?;
+        let execution = not_cancelled(execution)?;
+        let value = value_of(&capability, &execution);
+        let (events, became) = self.after(&capability, &args, &execution, &value);
+        around.into_iter().chain(events).for_each(emit);
+        match (value, became) {
+            (Ok(value), _) => Ok(Ran { value, execution }),
+            (Err(CallError::RespondToModel(body)), Some(became)) => {
+                Err(CallError::RespondToModel(became.tell(&capability.name, body)))
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 
     /// Runs code that is not registered, for verification: with what `approved` says and nothing else, and with the
@@ -130,7 +144,7 @@ impl Dispatch {
         let digest = jarvis_registry::digest(capability, code);
         let subject = Subject::Candidate { name: capability.name.clone(), digest };
         let plan = plan_of(capability, subject, code.to_owned(), args, fixed);
-        self.pass(plan, approved, cancel).await
+        Ok(self.pass(plan, approved, cancel).await?.0)
     }
 
     /// Reads code of any runtime without running it. The inner error is the code's, in its writer's own lines.
@@ -172,7 +186,14 @@ impl Dispatch {
     /// Turns a capability on or off.
     pub fn set_status(&self, name: &CapabilityName, status: Status) -> Result<(), CallError> {
         self.record(Kind::Registry, name.as_str(), json!({"change": "status", "status": status}))?;
-        self.parts.registry.set_status(name, status).map(|_| ()).map_err(|e| CallError::Fatal(e.body()))
+        self.parts.registry.set_status(name, status)?;
+        if status == Status::Active {
+            // Somebody has looked at it; what it did before is no reason to take it out again at its next failure.
+            if let Err(error) = self.parts.registry.start_over(name) {
+                tracing::warn!(%error, "the earlier runs of `{name}` still count");
+            }
+        }
+        Ok(())
     }
 
     /// Takes a capability out of the index; its history stays.
@@ -200,7 +221,10 @@ impl Dispatch {
         let capability = self.parts.registry.get(&name).map_err(|e| CallError::Fatal(e.body()))?.ok_or_else(unknown)?;
         if capability.status != Status::Active {
             let body = ErrorBody::new(ErrorKind::Denied, format!("`{name}` is {}", capability.status.as_str()));
-            let hint = format!("jarvis cap show {name} --code, then jarvis cap enable {name}");
+            let hint = match capability.status {
+                Status::Quarantined => crate::after::quarantine_hint(&name),
+                _ => format!("jarvis cap show {name} --code, then jarvis cap enable {name}"),
+            };
             return Err(CallError::RespondToModel(body.hint(hint)));
         }
         let code = self.parts.registry.code(&capability).map_err(|e| CallError::Fatal(e.body()))?;
@@ -211,7 +235,9 @@ impl Dispatch {
                     "the code or definition of `{name}` was changed by hand since it was verified, so it does not run"
                 ),
             );
-            return Err(CallError::RespondToModel(body.hint("jarvis cap register makes a checked version of it")));
+            return Err(CallError::RespondToModel(
+                body.hint(format!("jarvis cap check {name} makes a checked version of it")),
+            ));
         }
         Ok((capability, code.text))
     }
@@ -262,21 +288,6 @@ impl Dispatch {
         self.record(Kind::Decision, subject, json!({"decision": "deny", "reason": deny.reason}))?;
         let message = format!("refused: {}", deny.reason);
         Ok(CallError::RespondToModel(ErrorBody { kind: ErrorKind::Denied, message, hint: deny.hint }))
-    }
-
-    /// Statistics can be lost without losing a capability, so a result is not thrown away for them.
-    pub(crate) fn count(&self, capability: &Capability, execution: &Execution) -> Result<(), ErrorBody> {
-        let ok = execution.exit == ExitClass::Ok;
-        let class = (!ok).then(|| json!(execution.exit).as_str().unwrap_or("failed").to_owned());
-        let run = Run {
-            version: capability.version.clone(),
-            ok,
-            wall_us: execution.wall_us,
-            error_class: class,
-            egress: execution.egress.clone(),
-            at: self.now().to_string(),
-        };
-        self.parts.registry.record_run(&capability.name, &run).map_err(|e| e.body())
     }
 
     pub(crate) fn record(&self, kind: Kind, subject: &str, detail: Value) -> Result<(), CallError> {

@@ -10,13 +10,19 @@ pub mod grow;
 mod keys;
 mod literal;
 mod probe;
+mod recheck;
+mod repair;
 mod rollback;
 mod verify;
 
 use jarvis_dispatch::{ApprovalRequest, Approved, Approver, Ask, CallError, Deny, Dispatch, Reviewed, Verdict, review};
-use jarvis_protocol::{Capability, CapabilityName, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status, Version};
+use jarvis_protocol::{
+    Capability, CapabilityName, CreatedBy, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status, Version,
+};
 use jarvis_registry::NewVersion;
 pub use keys::check_keys;
+pub use recheck::{Rechecked, Tested};
+pub use repair::{Failure, Repair};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -112,6 +118,14 @@ pub struct Forge {
 
 type Emit<'a> = &'a mut (dyn FnMut(Event) + Send);
 
+/// How a draft comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Submitted,
+    /// A person has the registered one checked, as it now is.
+    Checked,
+}
+
 impl Forge {
     pub fn new(dispatch: Arc<Dispatch>) -> Self {
         Self { dispatch }
@@ -136,7 +150,18 @@ impl Forge {
     /// Checks, verifies, asks where asking is due, and registers. Each transition is an event and an audit record.
     pub async fn submit(
         &self,
+        draft: Draft,
+        emit: Emit<'_>,
+        approver: &mut dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<Accepted, ForgeError> {
+        self.submit_as(draft, Way::Submitted, emit, approver, cancel).await
+    }
+
+    pub(crate) async fn submit_as(
+        &self,
         mut draft: Draft,
+        way: Way,
         emit: Emit<'_>,
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
@@ -146,7 +171,7 @@ impl Forge {
         self.step(emit, ForgeStep::Spec, &capability.name, spec, json!({"parameters": capability.parameters}))?;
         let lines = draft.code.lines().count();
         self.step(emit, ForgeStep::Code, &capability.name, format!("{lines} lines"), json!({"lines": lines}))?;
-        let result = self.pass(&mut draft, emit, approver, cancel).await;
+        let result = self.pass(&mut draft, way, emit, approver, cancel).await;
         if let Err(error) = &result {
             self.reject(emit, &draft.capability.name, error)?;
         }
@@ -170,11 +195,12 @@ impl Forge {
     pub(crate) async fn pass(
         &self,
         draft: &mut Draft,
+        way: Way,
         emit: Emit<'_>,
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<Accepted, ForgeError> {
-        let previous = self.dispatch.registry().get(&draft.capability.name).map_err(registry_error)?;
+        let previous = self.as_verified(&draft.capability.name)?;
         let mut dropped = 0;
         match &previous {
             None => self.refuse_duplicate(draft)?,
@@ -182,6 +208,15 @@ impl Forge {
             Some(previous) => dropped = inherit_examples(&mut draft.capability, &previous.examples),
         }
         grants::anchor(&mut draft.capability.grants, self.dispatch.workspace());
+        let quarantined = previous.as_ref().filter(|p| p.status == Status::Quarantined && !draft.restored);
+        let by_person = draft.capability.created_by == CreatedBy::Human;
+        let revives = match quarantined {
+            Some(previous) if way == Way::Checked || !by_person => {
+                let code_alone = self.add_failures(previous, draft)?;
+                way == Way::Checked || code_alone
+            }
+            _ => false,
+        };
         let wrong = |step, problems| ForgeError::Problems { step, problems };
         let name = draft.capability.name.clone();
         // What reaches outside, or needs packages, is asked for before anything of it is done; pure code runs first, so
@@ -193,7 +228,7 @@ impl Forge {
             if !problems.is_empty() {
                 return Err(wrong(ForgeStep::Checked, problems));
             }
-            approved = Some(self.approve(draft, previous.as_ref(), dropped, emit, approver).await?);
+            approved = Some(self.approve(draft, previous.as_ref(), revives, dropped, emit, approver).await?);
             let installed = self.dispatch.install(&name, &draft.capability.dependencies, cancel).await;
             installed.map_err(|e| match e {
                 CallError::RespondToModel(body) => wrong(ForgeStep::Checked, vec![body.message]),
@@ -204,7 +239,7 @@ impl Forge {
         let checked = checked.map_err(|problems| wrong(ForgeStep::Checked, problems))?;
         self.step(emit, ForgeStep::Checked, &name, "parses, schema valid, grants declared".into(), json!({}))?;
         if ask_first && approved.is_none() {
-            approved = Some(self.approve(draft, previous.as_ref(), dropped, emit, approver).await?);
+            approved = Some(self.approve(draft, previous.as_ref(), revives, dropped, emit, approver).await?);
         }
         let approved_now = approved.unwrap_or_else(Approved::nothing);
         let verified = match verify::verify(&self.dispatch, draft, &checked, &approved_now, cancel).await {
@@ -216,12 +251,28 @@ impl Forge {
         };
         self.step(emit, ForgeStep::Verified, &name, describe(&verified), verified.counts())?;
         if !ask_first {
-            self.approve(draft, previous.as_ref(), dropped, emit, approver).await?;
+            self.approve(draft, previous.as_ref(), revives, dropped, emit, approver).await?;
         }
         if cancel.is_cancelled() {
             return Err(ForgeError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
         }
-        self.register(draft, verified, emit)
+        let accepted = self.register(draft, verified, emit)?;
+        if previous.is_some_and(|p| p.status == Status::Quarantined) {
+            let detail = format!("version {} passed, and takes the place of the quarantined one", accepted.version);
+            emit(Event::Capability { name: name.to_string(), status: Status::Active, detail });
+        }
+        Ok(accepted)
+    }
+
+    /// What is registered, as it was verified: a hand may have widened it since.
+    fn as_verified(&self, name: &CapabilityName) -> Result<Option<Capability>, ForgeError> {
+        let registry = self.dispatch.registry();
+        let Some(now) = registry.get(name).map_err(registry_error)? else { return Ok(None) };
+        if registry.code(&now).is_ok_and(|code| code.matches_digest) {
+            return Ok(Some(now));
+        }
+        let verified = registry.as_registered(&now).map_err(registry_error)?;
+        Ok(Some(verified.map_or(now.clone(), |(verified, _)| Capability { status: now.status, ..verified })))
     }
 
     /// What is registered and does the same already, with arguments that go together.
@@ -240,27 +291,40 @@ impl Forge {
         }
     }
 
-    async fn approve(
+    /// `revives`: a quarantined one comes back by passing, without a word for that alone.
+    pub(crate) async fn approve(
         &self,
         draft: &Draft,
         previous: Option<&Capability>,
+        revives: bool,
         dropped_examples: usize,
         emit: Emit<'_>,
         approver: &mut dyn Approver,
     ) -> Result<Approved, ForgeError> {
         let name = &draft.capability.name;
+        let alarm = self.alarm()?;
+        if let Some(alarm) = &alarm {
+            self.dispatch.record_forge(name.as_str(), json!({"alarm": alarm})).map_err(call_error)?;
+            emit(Event::Notice { message: format!("alarm: {alarm}") });
+        }
+        let previous_status = |p: &Capability| if revives { Status::Active } else { p.status };
         let version = Reviewed {
             name: name.as_str(),
             grants: &draft.capability.grants,
-            previous: previous.map(|p| (&p.grants, p.status)),
+            previous: previous.map(|p| (&p.grants, previous_status(p))),
             dependencies: &draft.capability.dependencies,
             dropped_examples,
-            alarm: self.alarm()?,
+            alarm,
         };
         let approved = match review(self.dispatch.policy(), &version) {
             Verdict::Approved(approved) => approved,
             Verdict::Denied(Deny { reason, hint }) => return Err(ForgeError::NotApproved { reason, hint }),
-            Verdict::Ask(ask) => self.ask(name, ask, emit, approver).await?,
+            Verdict::Ask(ask) => {
+                if let Some(previous) = previous.filter(|p| p.status == Status::Quarantined && !revives) {
+                    emit(Event::Notice { message: repair::proposal(previous, draft) });
+                }
+                self.ask(name, ask, emit, approver).await?
+            }
         };
         let record = json!({"why": approved.why(), "grants": draft.capability.grants});
         self.step(emit, ForgeStep::Approved, name, approved.why().to_owned(), record)?;
@@ -365,6 +429,11 @@ impl Forge {
     }
 }
 
+pub(crate) fn not_found(name: &CapabilityName) -> ForgeError {
+    let body = ErrorBody::new(ErrorKind::NotFound, format!("no capability is called `{name}`"));
+    ForgeError::Fatal(body.hint("`jarvis cap list` shows what there is"))
+}
+
 pub(crate) fn registry_error(error: jarvis_registry::RegistryError) -> ForgeError {
     ForgeError::Fatal(error.body())
 }
@@ -398,7 +467,7 @@ fn inherit_examples(capability: &mut Capability, before: &[Example]) -> usize {
 }
 
 /// Counts, for a person.
-fn describe(verified: &Verified) -> String {
+pub(crate) fn describe(verified: &Verified) -> String {
     let mut parts = Vec::new();
     if verified.answers_matched > 0 {
         parts.push(format!("{} known answers matched", verified.answers_matched));

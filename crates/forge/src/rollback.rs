@@ -1,8 +1,8 @@
 //! An earlier version, put back as a new one: through the same checks, verification and approval as any other.
 
-use crate::{Accepted, Draft, Emit, Forge, ForgeError, registry_error};
+use crate::{Accepted, Draft, Emit, Forge, ForgeError, not_found, registry_error};
 use jarvis_dispatch::Approver;
-use jarvis_protocol::{CapabilityName, ErrorBody, ErrorKind, ForgeStep, Version};
+use jarvis_protocol::{CapabilityName, ForgeStep, Version};
 use tokio_util::sync::CancellationToken;
 
 impl Forge {
@@ -41,11 +41,6 @@ impl Forge {
 /// The newest version that is older than `current`.
 fn before(versions: &[Version], current: &Version) -> Option<Version> {
     versions.iter().filter(|version| *version < current).max().cloned()
-}
-
-fn not_found(name: &CapabilityName) -> ForgeError {
-    let body = ErrorBody::new(ErrorKind::NotFound, format!("no capability is called `{name}`"));
-    ForgeError::Fatal(body.hint("`jarvis cap list` shows what there is"))
 }
 
 fn problem(text: String) -> ForgeError {

@@ -69,7 +69,7 @@ pub(crate) async fn verify(
     let mut problems = Vec::new();
     for example in &draft.capability.examples {
         let execution = runner.run(&example.args, now, &mut seen).await?;
-        let value = match judge(draft, example, &execution) {
+        let value = match judge(&draft.capability.returns, example, &execution) {
             Ok(value) => value,
             Err(problem) => {
                 problems.push(problem);
@@ -157,7 +157,8 @@ impl Runner<'_> {
     }
 }
 
-fn judge(draft: &Draft, example: &Example, execution: &Execution) -> Result<Value, String> {
+/// The result, or why the example does not pass.
+pub(crate) fn judge(returns: &Value, example: &Example, execution: &Execution) -> Result<Value, String> {
     let shown = brief(&example.args);
     let hidden =
         if example.held_out { "another example (held out)".to_owned() } else { format!("with arguments {shown}") };
@@ -168,7 +169,7 @@ fn judge(draft: &Draft, example: &Example, execution: &Execution) -> Result<Valu
     if value.is_null() {
         return Err(format!("{hidden} the result is null: return the value asked for"));
     }
-    if let Err(problem) = check_value(&draft.capability.returns, &value) {
+    if let Err(problem) = check_value(returns, &value) {
         return Err(format!("{hidden} the result {} does not fit `returns`: {problem}", brief(&value)));
     }
     if let Some(expected) = &example.returns

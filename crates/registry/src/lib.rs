@@ -7,6 +7,7 @@ mod disk;
 mod edges;
 mod error;
 mod git;
+mod in_use;
 mod index;
 mod recover;
 mod registry;
@@ -19,6 +20,9 @@ mod write;
 pub use digest::digest;
 pub use edges::CallEdge;
 pub use error::RegistryError;
+pub use in_use::JUDGED_RUNS;
 pub use registry::Registry;
 pub use search::{FITS, SIMILAR, similarity};
-pub use types::{Author, Code, Damaged, HistoryEntry, Hit, Listing, NewVersion, Registered, Run, Stats};
+pub use types::{
+    Author, Code, Damaged, FailingCall, HistoryEntry, Hit, InUse, Listing, NewVersion, Registered, Run, Stats,
+};

@@ -7,7 +7,7 @@ use crate::index::{Document, parse_entry};
 use crate::search;
 use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
-use crate::types::{Author, Code, HistoryEntry, Hit, Listing, Run, Stats};
+use crate::types::{Author, Code, FailingCall, HistoryEntry, Hit, InUse, Listing, Run, Stats};
 use crate::{RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName, Version};
 use std::path::{Component, Path, PathBuf};
@@ -125,18 +125,25 @@ impl Registry {
         let Some(git) = Git::open(&self.inner.root)? else { return Ok(None) };
         let wanted = version.to_string();
         let commits = git.versions_of(name.as_str(), |found| found.last().is_some_and(|c| c.version == wanted))?;
-        let Some(commit) = commits.into_iter().find(|c| c.version == wanted) else { return Ok(None) };
-        let Some(index) = git.content(Some(&commit.commit), INDEX)? else { return Ok(None) };
-        let Ok(document) = Document::parse(&index) else { return Ok(None) };
-        let capability = document
-            .entries
-            .iter()
-            .enumerate()
-            .filter_map(|(i, raw)| parse_entry(raw, i).ok())
-            .find(|cap| cap.name == *name);
-        let Some(capability) = capability else { return Ok(None) };
-        let code = git.content(Some(&commit.commit), &crate::recover::relative(&capability))?;
-        Ok(code.and_then(|bytes| String::from_utf8(bytes).ok()).map(|code| (capability, code)))
+        match commits.into_iter().find(|c| c.version == wanted) {
+            Some(commit) => content_at(&git, &commit.commit, name),
+            None => Ok(None),
+        }
+    }
+
+    /// What was registered as the version that `capability` says it is, whatever was changed by hand since; from git.
+    pub fn as_registered(&self, capability: &Capability) -> Result<Option<(Capability, String)>, RegistryError> {
+        let Some(git) = Git::open(&self.inner.root)? else { return Ok(None) };
+        let version = capability.version.to_string();
+        for commit in git.versions_of(capability.name.as_str(), |_| false)? {
+            if commit.version == version
+                && let Some((found, code)) = content_at(&git, &commit.commit, &capability.name)?
+                && digest(&found, &code) == found.digest
+            {
+                return Ok(Some((found, code)));
+            }
+        }
+        Ok(None)
     }
 
     /// The best `limit` active capabilities for a request in English or Chinese, the best first. A score below
@@ -156,7 +163,33 @@ impl Registry {
 
     /// Counts an execution.
     pub fn record_run(&self, name: &CapabilityName, run: &Run) -> Result<(), RegistryError> {
-        self.inner.stats.record(name, run)
+        self.record_use(name, run, None, true).map(|_| ())
+    }
+
+    /// Counts an execution, keeps the call where it failed, and tells how its version has done with it. `telling` is
+    /// false for a failure that says nothing about the code.
+    pub fn record_use(
+        &self,
+        name: &CapabilityName,
+        run: &Run,
+        failed: Option<&FailingCall>,
+        telling: bool,
+    ) -> Result<InUse, RegistryError> {
+        self.inner.stats.record(name, run, failed, telling)
+    }
+
+    pub fn in_use(&self, name: &CapabilityName, version: &Version) -> Result<InUse, RegistryError> {
+        self.inner.stats.in_use(name, version)
+    }
+
+    /// Calls that failed, of any version, the newest first.
+    pub fn failing_calls(&self, name: &CapabilityName) -> Result<Vec<FailingCall>, RegistryError> {
+        self.inner.stats.failing_calls(name)
+    }
+
+    /// Judges the next runs by themselves; all counts stay.
+    pub fn start_over(&self, name: &CapabilityName) -> Result<(), RegistryError> {
+        self.inner.stats.start_over(name)
     }
 
     /// Counts what one capability ran of another: adds to what is known of the two.
@@ -224,6 +257,16 @@ impl Registry {
             None => Ok(0),
         }
     }
+}
+
+/// The entry of `name` and its code, as a commit holds them.
+fn content_at(git: &Git, commit: &str, name: &CapabilityName) -> Result<Option<(Capability, String)>, RegistryError> {
+    let Some(index) = git.content(Some(commit), INDEX)? else { return Ok(None) };
+    let Ok(document) = Document::parse(&index) else { return Ok(None) };
+    let mut entries = document.entries.iter().enumerate().filter_map(|(i, raw)| parse_entry(raw, i).ok());
+    let Some(capability) = entries.find(|cap| cap.name == *name) else { return Ok(None) };
+    let code = git.content(Some(commit), &crate::recover::relative(&capability))?;
+    Ok(code.and_then(|bytes| String::from_utf8(bytes).ok()).map(|code| (capability, code)))
 }
 
 fn hits(snapshot: &Snapshot, found: Vec<search::Found>) -> Vec<Hit> {

@@ -1,8 +1,8 @@
 //! Counts of executions, in tables of the home's SQLite file. Reading never creates or changes the file.
 
-use crate::RegistryError;
 use crate::edges::{self, CallEdge};
-use crate::types::{Run, Stats};
+use crate::types::{FailingCall, InUse, Run, Stats};
+use crate::{RegistryError, in_use};
 use jarvis_protocol::{CapabilityName, Egress, Version};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::PathBuf;
@@ -38,7 +38,15 @@ impl Statistics {
         Self { path, writer: Mutex::new(None), reader: Mutex::new(None) }
     }
 
-    pub fn record(&self, name: &CapabilityName, run: &Run) -> Result<(), RegistryError> {
+    /// Counts a run. `failed` is set where it failed and the call is worth keeping; `telling` is false for a failure that
+    /// says nothing about the code, which then stays out of the version's record.
+    pub fn record(
+        &self,
+        name: &CapabilityName,
+        run: &Run,
+        failed: Option<&FailingCall>,
+        telling: bool,
+    ) -> Result<InUse, RegistryError> {
         self.write(|tx| {
             tx.prepare_cached(
                 "INSERT INTO capability_totals VALUES (?1, 1, ?2, ?3, ?4) ON CONFLICT (name) DO UPDATE SET
@@ -53,16 +61,27 @@ impl Statistics {
                 )?
                 .execute(params![name.as_str(), class])?;
             }
-            tx.prepare_cached("INSERT INTO capability_runs (name, version, ok, wall_us, at) VALUES (?, ?, ?, ?, ?)")?
-                .execute(params![name.as_str(), run.version.to_string(), run.ok, run.wall_us as i64, run.at])?;
-            tx.prepare_cached(
-                "DELETE FROM capability_runs WHERE name = ?1 AND id <=
-                 (SELECT id FROM capability_runs WHERE name = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
-            )?
-            .execute(params![name.as_str(), KEPT])?;
+            if telling {
+                record_of_version(tx, name, run)?;
+            }
+            if let Some(call) = failed {
+                in_use::keep(tx, name, call)?;
+            }
             for egress in &run.egress {
                 record_egress(tx, name, egress)?;
             }
+            // In the same transaction: of two processes, the later one sees the run of the earlier.
+            in_use::of(tx, name, &run.version)
+        })
+    }
+
+    /// The next runs are judged by themselves: what came before was looked at by somebody.
+    pub fn start_over(&self, name: &CapabilityName) -> Result<(), RegistryError> {
+        if !self.path.exists() {
+            return Ok(());
+        }
+        self.write(|tx| {
+            tx.execute("DELETE FROM capability_runs WHERE name = ?", [name.as_str()])?;
             Ok(())
         })
     }
@@ -76,12 +95,21 @@ impl Statistics {
         self.read(edges::all)
     }
 
+    pub fn in_use(&self, name: &CapabilityName, version: &Version) -> Result<InUse, RegistryError> {
+        self.read(|db| in_use::of(db, name, version))
+    }
+
+    pub fn failing_calls(&self, name: &CapabilityName) -> Result<Vec<FailingCall>, RegistryError> {
+        self.read(|db| in_use::failing_calls(db, name))
+    }
+
     pub fn forget(&self, name: &CapabilityName) -> Result<(), RegistryError> {
         if !self.path.exists() {
             return Ok(());
         }
         self.write(|tx| {
-            for table in ["capability_totals", "capability_errors", "capability_runs", "capability_egress"] {
+            let tables = ["capability_totals", "capability_errors", "capability_runs", "capability_egress"];
+            for table in tables.into_iter().chain(in_use::TABLES) {
                 tx.execute(&format!("DELETE FROM {table} WHERE name = ?"), [name.as_str()])?;
             }
             edges::forget(tx, name)
@@ -125,10 +153,10 @@ impl Statistics {
         }
     }
 
-    fn write(
+    fn write<T>(
         &self,
-        work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<(), rusqlite::Error>,
-    ) -> Result<(), RegistryError> {
+        work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, RegistryError> {
         let mut slot = locked(&self.writer);
         let result = (|| {
             let db = match slot.as_mut() {
@@ -136,8 +164,9 @@ impl Statistics {
                 None => slot.insert(open_to_write(&self.path)?),
             };
             let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            work(&tx)?;
-            tx.commit()
+            let done = work(&tx)?;
+            tx.commit()?;
+            Ok(done)
         })();
         result.map_err(|e| self.error(&e))
     }
@@ -145,6 +174,18 @@ impl Statistics {
     fn error(&self, error: &rusqlite::Error) -> RegistryError {
         RegistryError::Statistics { path: self.path.clone(), message: error.to_string() }
     }
+}
+
+/// The runs that say something about the code of their version.
+fn record_of_version(tx: &rusqlite::Transaction<'_>, name: &CapabilityName, run: &Run) -> Result<(), rusqlite::Error> {
+    tx.prepare_cached("INSERT INTO capability_runs (name, version, ok, wall_us, at) VALUES (?, ?, ?, ?, ?)")?
+        .execute(params![name.as_str(), run.version.to_string(), run.ok, run.wall_us as i64, run.at])?;
+    tx.prepare_cached(
+        "DELETE FROM capability_runs WHERE name = ?1 AND id <=
+         (SELECT id FROM capability_runs WHERE name = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+    )?
+    .execute(params![name.as_str(), KEPT])?;
+    in_use::add(tx, name, &run.version, run.ok)
 }
 
 /// Hosts counted one by one for each capability; what lies beyond is counted together, under no name.
@@ -193,6 +234,7 @@ fn open_to_write(path: &std::path::Path) -> Result<Connection, rusqlite::Error> 
     db.pragma_update(None, "synchronous", "NORMAL")?;
     db.execute_batch(SCHEMA)?;
     db.execute_batch(edges::SCHEMA)?;
+    db.execute_batch(in_use::SCHEMA)?;
     Ok(db)
 }
 

@@ -85,6 +85,36 @@ pub struct Run {
     pub at: String,
 }
 
+/// A call that failed, kept so that it can become an example.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailingCall {
+    pub version: Version,
+    /// JSON, without secrets.
+    pub args: String,
+    /// False where a secret was taken out or the end cut off: then it shows what happened and cannot be run.
+    pub exact: bool,
+    /// As in [`Run::error_class`].
+    pub class: String,
+    pub error: String,
+    /// RFC 3339.
+    pub at: String,
+}
+
+/// How one version has done, by the runs that say something about its code.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InUse {
+    pub runs: u64,
+    pub failures: u64,
+    /// The last of them, at most [`JUDGED_RUNS`](crate::JUDGED_RUNS), the newest last: true for success.
+    pub recent: Vec<bool>,
+}
+
+impl InUse {
+    pub fn recent_failures(&self) -> usize {
+        self.recent.iter().filter(|ok| !**ok).count()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stats {
     /// Of all versions together.

@@ -48,10 +48,14 @@ impl Registry {
             return Err(RegistryError::DamagedEntry { entry: damaged.entry.clone(), problem: damaged.problem.clone() });
         }
         let previous = snapshot.get(&name);
-        let capability = successor(previous, &new);
+        let untouched = previous.is_some_and(|p| self.code(p).is_ok_and(|code| code.matches_digest));
+        // The number moves by what differs from the version that was registered, not from an entry edited by hand.
+        let edited = previous.filter(|_| !untouched);
+        let before = edited.map(|p| self.as_registered(p)).transpose()?.flatten().map(|(found, _)| found);
+        let capability = successor(previous, before.as_ref().or(previous), &new);
         if let Some(previous) = previous
             && nothing_new(previous, &capability)
-            && self.code(previous).is_ok_and(|code| code.matches_digest)
+            && untouched
         {
             let commit = git.head_id()?.unwrap_or_default();
             let version = previous.version.clone();
@@ -84,11 +88,29 @@ impl Registry {
 
     /// Changes the status alone; the version stays. Returns the commit.
     pub fn set_status(&self, name: &CapabilityName, status: Status) -> Result<String, RegistryError> {
+        let commit = self.set_status_if(name, status, |_| Ok::<bool, RegistryError>(true))?;
+        Ok(commit.unwrap_or_default())
+    }
+
+    /// The same where `agreed` says so of what is registered now, asked under the lock: of two processes that mean the
+    /// same change, one does it. None where it did not agree.
+    ///
+    /// # Errors
+    /// As `set_status`, and those of `agreed`, before anything has changed.
+    pub fn set_status_if<E: From<RegistryError>>(
+        &self,
+        name: &CapabilityName,
+        status: Status,
+        agreed: impl FnOnce(&Capability) -> Result<bool, E>,
+    ) -> Result<Option<String>, E> {
         let _lock = disk::lock(&self.inner.root)?;
         let (git, snapshot) = self.prepare_to_write()?;
         let (position, capability) = found(&snapshot, name)?;
+        if !agreed(capability)? {
+            return Ok(None);
+        }
         if capability.status == status {
-            return Ok(git.head_id()?.unwrap_or_default());
+            return Ok(Some(git.head_id()?.unwrap_or_default()));
         }
         let capability = Capability { status, ..capability.clone() };
         let mut document = snapshot.document.clone();
@@ -96,7 +118,7 @@ impl Registry {
             .map_err(|e| RegistryError::Invalid { name: name.to_string(), problem: e.to_string() })?;
         let message = format!("{name}: {}", status.as_str());
         let when = jiff::Timestamp::now().as_second();
-        self.put_in_force(&git, Write { name, when, message, document, code: None, delete: None })
+        Ok(Some(self.put_in_force(&git, Write { name, when, message, document, code: None, delete: None })?))
     }
 
     /// Takes the capability, its code and its statistics away; git keeps the versions. Returns the commit.
@@ -232,8 +254,9 @@ fn found<'a>(snapshot: &'a Snapshot, name: &CapabilityName) -> Result<(usize, &'
         .ok_or_else(|| RegistryError::NotFound(name.to_string()))
 }
 
-/// `new` with what the registry decides: version, status, digest, changelog, and all that survives an update.
-fn successor(previous: Option<&Capability>, new: &NewVersion) -> Capability {
+/// `new` with what the registry decides: version, status, digest, changelog, and all that survives an update. What
+/// changed is told by `before`, which is `previous` unless that was edited by hand.
+fn successor(previous: Option<&Capability>, before: Option<&Capability>, new: &NewVersion) -> Capability {
     let mut next = new.capability.clone();
     next.tool_path = format!("tools/{}.{}", next.name, next.runtime.extension());
     next.digest = digest(&next, &new.code);
@@ -245,7 +268,7 @@ fn successor(previous: Option<&Capability>, new: &NewVersion) -> Capability {
     // A definition taken from one that is switched off says so still; what is registered now is to be used.
     next.status = Status::Active;
     if let Some(previous) = previous {
-        next.version = bump(previous, &next).apply(&previous.version);
+        next.version = bump(before.unwrap_or(previous), &next).apply(&previous.version);
         next.changelog = previous.changelog.clone();
         next.created_by = previous.created_by;
         if !previous.created.is_empty() {

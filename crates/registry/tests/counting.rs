@@ -4,8 +4,8 @@
 mod common;
 
 use common::{CODE, Home, capability, name, register, run, version_of};
-use jarvis_protocol::{Egress, Version};
-use jarvis_registry::{CallEdge, NewVersion, RegistryError, Run};
+use jarvis_protocol::{Egress, Status, Version};
+use jarvis_registry::{CallEdge, FailingCall, InUse, NewVersion, RegistryError, Run};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -207,4 +207,96 @@ fn a_file_of_statistics_without_calls_is_read_as_having_none() {
     let db = rusqlite::Connection::open(home.path().join("jarvis.db")).unwrap();
     db.execute("DROP TABLE capability_calls", []).unwrap();
     assert_eq!(home.registry().calls().unwrap(), []);
+}
+
+fn failing(args: &str, at: &str) -> FailingCall {
+    FailingCall {
+        version: Version::new(1, 0, 0),
+        args: args.into(),
+        exact: true,
+        class: "threw".into(),
+        error: "TypeError: no".into(),
+        at: at.into(),
+    }
+}
+
+#[test]
+fn failing_calls_are_few_and_one_that_is_repeated_does_not_push_out_the_others() {
+    let home = Home::new();
+    let registry = home.registry();
+    register(&registry, "word_count", CODE);
+    assert!(registry.failing_calls(&name("word_count")).unwrap().is_empty());
+    let fail = |args: &str| {
+        let run = Run { ok: false, error_class: Some("threw".into()), ..run() };
+        registry.record_use(&name("word_count"), &run, Some(&failing(args, "2026-03-02T00:00:00Z")), true).unwrap()
+    };
+    fail("{\"text\":1}");
+    for _ in 0..30 {
+        fail("{\"text\":2}");
+    }
+    let kept = registry.failing_calls(&name("word_count")).unwrap();
+    let args: Vec<&str> = kept.iter().map(|call| call.args.as_str()).collect();
+    assert_eq!(args, ["{\"text\":2}", "{\"text\":1}"]);
+    for n in 10..30 {
+        fail(&format!("{{\"text\":{n}}}"));
+    }
+    let kept = registry.failing_calls(&name("word_count")).unwrap();
+    assert_eq!((kept.len(), kept[0].args.as_str()), (10, "{\"text\":29}"));
+    registry.remove(&name("word_count")).unwrap();
+    assert!(registry.failing_calls(&name("word_count")).unwrap().is_empty());
+    assert_eq!(registry.in_use(&name("word_count"), &Version::new(1, 0, 0)).unwrap(), InUse::default());
+}
+
+#[test]
+fn a_version_is_judged_by_its_own_last_five_runs_that_say_something_of_its_code() {
+    let home = Home::new();
+    let registry = home.registry();
+    register(&registry, "word_count", CODE);
+    let record = |version: Version, ok: bool, telling: bool| {
+        registry.record_use(&name("word_count"), &Run { version, ok, ..run() }, None, telling).unwrap()
+    };
+    let (first, second) = (Version::new(1, 0, 0), Version::new(1, 0, 1));
+    for ok in [false, false, true, true, true, true] {
+        record(first.clone(), ok, true);
+    }
+    assert_eq!(record(first.clone(), false, false).recent, [false, true, true, true, true]);
+    let used = record(second.clone(), false, true);
+    assert_eq!((used.runs, used.failures, used.recent), (1, 1, vec![false]));
+    let used = registry.in_use(&name("word_count"), &first).unwrap();
+    assert_eq!((used.runs, used.failures, used.recent_failures()), (6, 2, 1));
+    registry.start_over(&name("word_count")).unwrap();
+    assert!(registry.in_use(&name("word_count"), &first).unwrap().recent.is_empty());
+    assert_eq!(registry.stats(&name("word_count")).unwrap().runs, 8);
+}
+
+#[test]
+fn of_many_that_mean_the_same_change_of_status_one_does_it() {
+    let home = Home::new();
+    register(&home.registry(), "word_count", CODE);
+    let change = || {
+        let registry = home.registry();
+        let agreed = |now: &jarvis_protocol::Capability| Ok::<bool, RegistryError>(now.status == Status::Active);
+        registry.set_status_if(&name("word_count"), Status::Quarantined, agreed).unwrap().is_some()
+    };
+    let done = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8).map(|_| scope.spawn(change)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).filter(|done| *done).count()
+    });
+    assert_eq!(done, 1);
+}
+
+#[test]
+fn what_was_registered_is_found_again_behind_an_edit_and_the_number_moves_by_it() {
+    let home = Home::new();
+    let registry = home.registry();
+    register(&registry, "word_count", CODE);
+    let path = registry.root().join("index.json");
+    let mut index: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    index["capabilities"][0]["grants"]["network"] = json!(["api.example.com"]);
+    fs::write(&path, index.to_string()).unwrap();
+    let edited = registry.get(&name("word_count")).unwrap().unwrap();
+    let (before, code) = registry.as_registered(&edited).unwrap().unwrap();
+    assert!(before.grants.is_empty() && code == CODE);
+    let registered = registry.register(version_of(edited.clone(), CODE)).unwrap();
+    assert_eq!(registered.version, Version::new(2, 0, 0));
 }

@@ -94,7 +94,7 @@ pub(crate) fn read(text: &str, request: &str, known: &[Capability]) -> Result<Ch
         return Err("the request holds values, but none became an input".to_owned());
     }
     let inputs = values::without_invented(inputs, request);
-    Ok(Choice::Build(Plan { name, about: about.to_owned(), inputs, instead_of: None }))
+    Ok(Choice::Build(Plan { name, about: about.to_owned(), inputs, instead_of: None, repairs: None }))
 }
 
 /// The first number of the request that no input of a build holds.

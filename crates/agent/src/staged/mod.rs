@@ -7,8 +7,8 @@ mod values;
 
 use crate::{
     answer::plain,
-    bootstrap::notice_uncounted,
     conversation::Conversation,
+    repair::can_lead,
     turn::{Front, Turn},
 };
 use decide::Choice;
@@ -93,10 +93,7 @@ impl Flow<'_> {
         };
         match choice {
             Choice::Chat => self.chat(request, conversation).await,
-            Choice::Use { name, args } => match self.execute(&name, args).await? {
-                Ok(value) => Ok(self.say(&value)),
-                Err(problem) => self.instead_of_failed(&name, &problem, request, earlier).await,
-            },
+            Choice::Use { name, args } => self.use_registered(&name, args, request, earlier).await,
             Choice::Build(plan) => match self.build(request, plan).await {
                 Err(Stop::Failed(error)) if error.kind == ErrorKind::Forge && !values::holds_digit(request) => {
                     // Often it was no task for a tool at all, such as a translation.
@@ -107,6 +104,48 @@ impl Flow<'_> {
                 other => other,
             },
         }
+    }
+
+    async fn use_registered(
+        &mut self,
+        name: &str,
+        args: Value,
+        request: &str,
+        earlier: Option<(&str, &str)>,
+    ) -> Result<Answer, Stop> {
+        let before = self.registered(name)?;
+        let problem = match self.execute(name, args.clone()).await? {
+            Ok(value) => return Ok(self.say(&value)),
+            Err(problem) => problem,
+        };
+        let now = self.registered(name)?;
+        let set_back = |now: &Capability| {
+            now.status == Status::Active && before.as_ref().is_some_and(|before| before.version != now.version)
+        };
+        // The version before is back; it has not had its try at this.
+        if now.as_ref().is_some_and(set_back)
+            && let Ok(value) = self.execute(name, args.clone()).await?
+        {
+            return Ok(self.say(&value));
+        }
+        match now.filter(|now| now.status == Status::Quarantined).and_then(|now| self.repair_of(&now, &args)) {
+            Some(plan) => self.build(request, plan).await,
+            None => self.instead_of_failed(name, &problem, request, earlier).await,
+        }
+    }
+
+    fn registered(&self, name: &str) -> Result<Option<Capability>, Stop> {
+        let name = CapabilityName::new(name).map_err(|e| forge_failure(&e))?;
+        self.forge.dispatch().registry().get(&name).map_err(|e| Stop::Failed(e.body()))
+    }
+
+    /// The plan to mend what this very call has taken out of use, so that it is not left behind beside another.
+    fn repair_of(&self, quarantined: &Capability, args: &Value) -> Option<Plan> {
+        let repair = self.forge.repair_of(&quarantined.name, Vec::new());
+        // Where it cannot be mended, another one is built, as after any failure.
+        let plan = repair.ok().filter(can_lead).and_then(Plan::repair)?;
+        // The call that was just made is the newest that failed, unless it was too large to be kept.
+        (plan.args() == *args).then_some(plan)
     }
 
     /// What fits has failed: that is a gap too. A plan with the same arguments makes a new version of it, which must
@@ -297,16 +336,17 @@ impl Flow<'_> {
         let call = ToolCall { id: id.clone(), name: name.to_owned(), args: args.clone() };
         (self.front.emit)(Event::ToolStarted { call });
         let started = Instant::now();
-        let ran = self.forge.dispatch().run(name, args, self.front.cancel).await;
+        let mut became = Vec::new();
+        let ran = self.forge.dispatch().run(name, args, &mut |event| became.push(event), self.front.cancel).await;
         let duration_ms = started.elapsed().as_secs_f64() * 1e3;
         let (ok, content) = match &ran {
             Ok(ran) => (true, json!({"result": ran.value})),
             Err(error) => (false, json!({"error": error.to_string()})),
         };
         (self.front.emit)(Event::ToolCompleted { call_id: id, name: name.to_owned(), ok, content, duration_ms });
+        became.into_iter().for_each(&mut *self.front.emit);
         match ran {
             Ok(ran) => {
-                notice_uncounted(&ran, self.front.emit);
                 self.turn.mark_used(name);
                 Ok(Ok(ran.value))
             }

@@ -9,7 +9,7 @@ mod prompt;
 
 pub use plan::{Plan, typescript_type};
 
-use crate::{Accepted, Forge, ForgeError, call_error};
+use crate::{Accepted, Forge, ForgeError, Way, call_error};
 use candidate::{Candidate, best, try_candidate};
 use jarvis_dispatch::Approver;
 use jarvis_model::{Completion, Delta, ModelHandle};
@@ -62,7 +62,9 @@ impl Grower<'_> {
 
     async fn lead(&mut self, request: &str, plan: &Plan) -> Result<Grown, ForgeError> {
         let name = plan.name.clone();
-        self.forge.step(self.emit, ForgeStep::Gap, &name, "nothing registered fits".into(), json!({}))?;
+        if plan.repairs.is_none() {
+            self.forge.step(self.emit, ForgeStep::Gap, &name, "nothing registered fits".into(), json!({}))?;
+        }
         self.forge.step(
             self.emit,
             ForgeStep::Spec,
@@ -71,6 +73,11 @@ impl Grower<'_> {
             json!({"parameters": plan.parameters()}),
         )?;
         let mut conversation = prompt::first(request, plan);
+        if let Some(repair) = &plan.repairs {
+            let (problem, record) = (repair.problem(), json!({"failed_calls": repair.failures.len()}));
+            prompt::add_repair(&mut conversation, &repair.code, &problem);
+            self.forge.step(self.emit, ForgeStep::Repair, &name, problem, record)?;
+        }
         let mut opening = prompt::opening(plan);
         let mut last_problem = String::new();
         for attempt in 0..=REPAIRS {
@@ -83,8 +90,11 @@ impl Grower<'_> {
                 None => failed(&candidates),
                 Some(chosen) => {
                     let mut draft = plan.draft(request, self.model.id(), chosen.code.clone());
-                    draft.capability.examples.extend(held_out_example(plan, chosen));
-                    match self.forge.pass(&mut draft, self.emit, self.approver, self.cancel).await {
+                    if plan.repairs.is_none() {
+                        draft.capability.examples.extend(held_out_example(plan, chosen));
+                    }
+                    let passed = self.forge.pass(&mut draft, Way::Submitted, self.emit, self.approver, self.cancel);
+                    match passed.await {
                         Ok(accepted) => return Ok(Grown::Kept(accepted)),
                         Err(ForgeError::NotApproved { reason, .. }) => {
                             return Ok(Grown::OnlyRan { result: chosen.value().clone(), reason });

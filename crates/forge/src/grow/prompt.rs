@@ -67,10 +67,10 @@ pub(crate) fn first(request: &str, plan: &Plan) -> Vec<Message> {
 
 /// How the code must begin: the model cannot get the parameters wrong.
 pub(crate) fn opening(plan: &Plan) -> String {
-    if plan.inputs.is_empty() {
+    let names = plan.input_names();
+    if names.is_empty() {
         return "export default function run() {\n".to_owned();
     }
-    let names: Vec<&str> = plan.inputs.keys().map(String::as_str).collect();
     format!("export default function run({{ {} }}: {{ {} }}) {{\n", names.join(", "), plan.typed_inputs())
 }
 

@@ -31,7 +31,7 @@ async fn registered(bench: &Bench) -> jarvis_forge::Forge {
 }
 
 async fn run(forge: &jarvis_forge::Forge, name: &str) -> Result<serde_json::Value, String> {
-    let ran = forge.dispatch().run(name, json!({"n": 10}), &CancellationToken::new()).await;
+    let ran = forge.dispatch().run(name, json!({"n": 10}), &mut |_| {}, &CancellationToken::new()).await;
     match ran {
         Ok(ran) => Ok(ran.value),
         Err(CallError::RespondToModel(body)) => Err(body.message),

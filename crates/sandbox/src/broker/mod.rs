@@ -245,8 +245,9 @@ impl Desk<'_> {
                 granted(&self.grants.secrets)
             )));
         }
+        // Of the same kind as a refusal: it is for a person to give, and no fault of the code.
         let missing = || {
-            Refusal::failed(format!(
+            Refusal::denied(format!(
                 "there is no secret named `{name}` here; a person sets it with `jarvis secret set {name} --host HOST`"
             ))
         };

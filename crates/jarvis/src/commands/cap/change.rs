@@ -1,5 +1,6 @@
 //! `jarvis cap run | enable | disable | rm | rollback`: one capability, named.
 
+use super::told::Told;
 use super::{calls, done, existing};
 use crate::cli::{ApproveArg, Place, Reach};
 use crate::error::{Outcome, usage};
@@ -31,6 +32,26 @@ pub struct Rollback {
     approve: Option<ApproveArg>,
 }
 
+#[derive(Debug, Args)]
+pub struct Enable {
+    name: String,
+    /// What to do where a yes is due, as it is for a quarantined one that reaches outside: ask, auto or deny.
+    #[arg(long, value_name = "WHAT")]
+    approve: Option<ApproveArg>,
+}
+
+pub fn enable(home: &Home, args: &Enable, json: bool) -> Outcome {
+    let reach = Reach { approve: args.approve, ..Reach::default() };
+    let forge = run::forge(&config::load(home)?, &reach, home)?;
+    let name = existing(forge.dispatch().registry(), &args.name)?.name;
+    run::block(async |signals| {
+        let mut told = Told::new();
+        let mut approver = run::approver(json, &signals.work());
+        Ok(forge.enable(&name, &mut |event| told.event(event), approver.as_mut()).await?)
+    })?;
+    done(json, &json!({"name": name, "status": Status::Active}), format!("{name} is active"))
+}
+
 pub fn set_status(home: &Home, name: &str, to: Status, json: bool) -> Outcome {
     let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
     let capability = existing(dispatch.registry(), name)?;
@@ -56,14 +77,15 @@ pub fn execute(home: &Home, args: &Run, json: bool) -> Outcome {
     run::enter(&args.place)?;
     let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
     existing(dispatch.registry(), &args.name)?;
-    let ran = run::block(async |signals| Ok(dispatch.run(&args.name, given, &signals.work()).await?))?;
-    if let Some(problem) = &ran.uncounted {
-        term::status(format!("this run is missing in the statistics: {}", problem.message));
+    let mut told = Told::new();
+    let ran = run::block(async |signals| {
+        Ok(dispatch.run(&args.name, given, &mut |event| told.event(event), &signals.work()).await)
+    })?;
+    match ran {
+        Ok(ran) if json => term::json(&json!({"result": ran.value, "execution": ran.execution, "events": told.events})),
+        Ok(ran) => term::line(value_text(&ran.value)),
+        Err(error) => told.failed(error.body(), json),
     }
-    if json {
-        return term::json(&json!({"result": ran.value, "execution": ran.execution}));
-    }
-    term::line(value_text(&ran.value))
 }
 
 pub fn arguments(raw: &str) -> Outcome<Value> {

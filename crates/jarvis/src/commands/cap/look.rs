@@ -7,8 +7,8 @@ use crate::home::Home;
 use crate::show::grants;
 use crate::{config, run, term};
 use jarvis_model::fetch;
-use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime};
-use jarvis_registry::{FITS, Hit, Registry};
+use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime, Status};
+use jarvis_registry::{FITS, FailingCall, Hit, Registry};
 use serde_json::{Value, json};
 
 /// Most hits of one search.
@@ -75,12 +75,14 @@ pub fn show(home: &Home, name: &str, with_code: bool, json: bool) -> Outcome {
     let stats = registry.stats(&capability.name)?;
     let code = registry.code(&capability)?;
     let related = calls::related(&dispatch, &capability)?;
+    let failing = registry.failing_calls(&capability.name)?;
     if json {
         let mut shown = json!({
             "capability": capability, "code_matches_digest": code.matches_digest, "related": calls::shown(&related),
             "stats": {"runs": stats.runs, "failures": stats.failures, "mean_ms": stats.mean_ms,
                       "last_used": stats.last_used, "recent": stats.recent, "errors": stats.errors,
                       "egress": stats.egress},
+            "failing_calls": failing.iter().map(failing_json).collect::<Vec<Value>>(),
         });
         if with_code {
             shown["code"] = json!(code.text);
@@ -126,8 +128,20 @@ pub fn show(home: &Home, name: &str, with_code: bool, json: bool) -> Outcome {
         let held_out = if example.held_out { "  (held out)" } else { "" };
         add("example", format!("{} → {}{held_out}", example.args, wanted(example)));
     }
+    for call in &failing {
+        add("failed", format!("{}  {} → {}", call.version, call.args, call.error));
+    }
+    if capability.status == Status::Quarantined {
+        add("quarantined", format!("to mend it: jarvis cap repair {}", capability.name));
+    }
     if !code.matches_digest {
-        add("changed", "the code was changed by hand since it was checked, so it does not run".to_owned());
+        let name = &capability.name;
+        add(
+            "changed",
+            format!(
+                "the code was changed by hand since it was checked, so it does not run; to check it: jarvis cap check {name}"
+            ),
+        );
     }
     add("file", registry.root().join(&capability.tool_path).display().to_string());
     term::line(out.join("\n"))?;
@@ -135,6 +149,15 @@ pub fn show(home: &Home, name: &str, with_code: bool, json: bool) -> Outcome {
         term::line(format!("\n{}", code.text.trim_end()))?;
     }
     Ok(())
+}
+
+/// A kept call; its arguments as data where they are whole, else as the text that is left.
+fn failing_json(call: &FailingCall) -> Value {
+    let args = serde_json::from_str(&call.args).ok().filter(|_| call.exact);
+    json!({
+        "version": call.version, "args": args.unwrap_or_else(|| json!(call.args)), "exact": call.exact,
+        "class": call.class, "error": call.error, "at": call.at,
+    })
 }
 
 /// What it did with one host, in all its runs.
@@ -146,7 +169,7 @@ fn traffic(egress: &Egress) -> String {
 }
 
 /// What an example says about its result.
-fn wanted(example: &Example) -> String {
+pub fn wanted(example: &Example) -> String {
     match (&example.returns, &example.matches) {
         (Some(value), None) => value.to_string(),
         (None, Some(pattern)) => format!("matches {pattern}"),

@@ -2,8 +2,12 @@
 
 mod calls;
 mod change;
+mod check;
 mod look;
 mod register;
+mod repair;
+mod test;
+mod told;
 
 use crate::cli::{Common, unused_model};
 use crate::error::{Failure, Outcome};
@@ -53,10 +57,23 @@ pub enum Cap {
     Rollback(change::Rollback),
     /// Lets a capability be found and run (again).
     #[command(after_help = "Example:\n  jarvis cap enable fibonacci")]
-    Enable { name: String },
+    Enable(change::Enable),
     /// Keeps a capability from being found and run.
     #[command(after_help = "Example:\n  jarvis cap disable fibonacci")]
     Disable { name: String },
+    /// Takes a capability out of use for good, and keeps it; `enable` brings it back.
+    #[command(after_help = "Example:\n  jarvis cap retire fibonacci")]
+    Retire { name: String },
+    /// Looks whether capabilities are what was verified and still pass. One that was changed by hand becomes a new
+    /// version, a quarantined one that passes comes back.
+    #[command(after_help = check::HELP)]
+    Check(check::Check),
+    /// Runs the recorded examples and shows what each gave; changes nothing.
+    #[command(after_help = test::HELP)]
+    Test(test::Test),
+    /// Has the model mend a capability that fails in use: the calls that failed must run then.
+    #[command(arg = repair::model(), after_help = repair::HELP)]
+    Repair(repair::Repair),
     /// Removes a capability; its history stays in git.
     #[command(after_help = "Example:\n  jarvis cap rm fibonacci")]
     Rm { name: String },
@@ -70,8 +87,12 @@ pub fn run(args: Cap, common: &Common) -> Outcome {
         Cap::Search { query } => look::search(&run::registry(&home)?, &query.join(" "), json),
         Cap::Show { name, code } => look::show(&home, &name, code, json),
         Cap::History { name } => look::history(&run::registry(&home)?, &name, json),
-        Cap::Enable { name } => change::set_status(&home, &name, Status::Active, json),
+        Cap::Enable(args) => change::enable(&home, &args, json),
         Cap::Disable { name } => change::set_status(&home, &name, Status::Disabled, json),
+        Cap::Retire { name } => change::set_status(&home, &name, Status::Retired, json),
+        Cap::Check(args) => check::check(&home, &args, json),
+        Cap::Test(args) => test::test(&home, &args, json),
+        Cap::Repair(args) => repair::repair(&home, args, common),
         Cap::Rm { name } => change::remove(&home, &name, json),
         Cap::Run(args) => change::execute(&home, &args, json),
         Cap::Register(args) => register::register(&home, &args, json),
