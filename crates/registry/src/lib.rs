@@ -6,6 +6,7 @@ mod digest;
 mod disk;
 mod error;
 mod git;
+pub mod health;
 mod index;
 mod recover;
 mod registry;

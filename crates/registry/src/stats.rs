@@ -1,6 +1,7 @@
 //! Counts of executions, in two tables of the home's SQLite file. Reading never creates or changes the file.
 
 use crate::RegistryError;
+use crate::health::store;
 use crate::types::{Run, Stats};
 use jarvis_protocol::{CapabilityName, Egress, Version};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
@@ -59,6 +60,7 @@ impl Statistics {
                  (SELECT id FROM capability_runs WHERE name = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
             )?
             .execute(params![name.as_str(), KEPT])?;
+            Self::count_version(tx, name, run)?;
             for egress in &run.egress {
                 record_egress(tx, name, egress)?;
             }
@@ -71,7 +73,8 @@ impl Statistics {
             return Ok(());
         }
         self.write(|tx| {
-            for table in ["capability_totals", "capability_errors", "capability_runs", "capability_egress"] {
+            let own = ["capability_totals", "capability_errors", "capability_runs", "capability_egress"];
+            for table in own.into_iter().chain(store::TABLES) {
                 tx.execute(&format!("DELETE FROM {table} WHERE name = ?"), [name.as_str()])?;
             }
             Ok(())
@@ -80,15 +83,23 @@ impl Statistics {
 
     /// `current` chooses the runs shown as recent; without it those of every version.
     pub fn of(&self, name: &CapabilityName, current: Option<&Version>) -> Result<Stats, RegistryError> {
+        self.read(|db| read(db, name, current))
+    }
+
+    /// Nothing where there is no file yet.
+    pub(crate) fn read<T: Default>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, RegistryError> {
         let mut slot = locked(&self.reader);
         if slot.is_none() {
             if !self.path.exists() {
-                return Ok(Stats::default());
+                return Ok(T::default());
             }
             *slot = Some(self.open_to_read().map_err(|e| self.error(&e))?);
         }
-        let Some(db) = slot.as_ref() else { return Ok(Stats::default()) };
-        read(db, name, current).map_err(|e| self.error(&e))
+        let Some(db) = slot.as_ref() else { return Ok(T::default()) };
+        work(db).map_err(|e| self.error(&e))
     }
 
     fn open_to_read(&self) -> Result<Connection, rusqlite::Error> {
@@ -107,7 +118,7 @@ impl Statistics {
         }
     }
 
-    fn write(
+    pub(crate) fn write(
         &self,
         work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<(), rusqlite::Error>,
     ) -> Result<(), RegistryError> {
@@ -174,6 +185,7 @@ fn open_to_write(path: &std::path::Path) -> Result<Connection, rusqlite::Error> 
     // A power cut may lose the last counts, never the file.
     db.pragma_update(None, "synchronous", "NORMAL")?;
     db.execute_batch(SCHEMA)?;
+    db.execute_batch(store::SCHEMA)?;
     Ok(db)
 }
 
