@@ -1,11 +1,13 @@
 //! The one place every call passes: resolve → decide → audit(intent) → execute → audit(outcome).
 
+mod alias;
 mod approve;
 mod arguments;
 mod error;
 mod process;
 mod run;
 
+pub use alias::ALIAS_ARGUMENTS;
 pub use approve::{ApprovalRequest, Approver, DenyAll};
 pub use arguments::{check_arguments, check_exact, check_schema, check_value};
 pub use error::CallError;

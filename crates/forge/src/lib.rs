@@ -7,18 +7,26 @@ mod check;
 mod grants;
 pub mod grow;
 mod keys;
+mod library;
 mod literal;
 mod probe;
 mod rollback;
+mod unify;
 mod verify;
 
 use jarvis_dispatch::{ApprovalRequest, Approved, Approver, Ask, CallError, Deny, Dispatch, Reviewed, Verdict, review};
-use jarvis_protocol::{Capability, CapabilityName, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status, Version};
+use jarvis_protocol::{
+    Capability, CapabilityName, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status, Usage, Version,
+};
 use jarvis_registry::NewVersion;
+use jarvis_registry::health::Build;
 pub use keys::check_keys;
+pub use library::{Agreement, Library, Runs};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+pub use unify::{Unified, Unify, Writer};
 pub use verify::Verified;
 
 /// Registrations within [`BURST_MINUTES`] after which a person is asked even for pure computation.
@@ -120,6 +128,22 @@ impl Forge {
         &self.dispatch
     }
 
+    /// Keeps what building the version of `name` that is registered now took, for the report of what reuse saved.
+    pub fn record_build(&self, name: &str, usage: Usage, took: Duration) -> Result<(), ForgeError> {
+        let registry = self.dispatch.registry();
+        let Ok(name) = CapabilityName::new(name) else { return Ok(()) };
+        let Some(now) = registry.get(&name).map_err(registry_error)? else { return Ok(()) };
+        // A provider that counts nothing says nothing: that is no figure of 0.
+        let counted = usage.input_tokens + usage.output_tokens > 0;
+        let build = Build {
+            version: now.version,
+            at: self.dispatch.now().to_string(),
+            wall_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            usage: counted.then_some((usage.input_tokens, usage.output_tokens, usage.cost_usd)),
+        };
+        registry.record_build(&name, &build).map_err(registry_error)
+    }
+
     /// Nothing registered fits what was looked for.
     pub fn gap(&self, emit: Emit<'_>) -> Result<(), ForgeError> {
         self.record("", ForgeStep::Gap, json!({}))?;
@@ -173,12 +197,28 @@ impl Forge {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<Accepted, ForgeError> {
+        let verified = self.prove(draft, emit, approver, cancel).await?;
+        self.register(draft, &[], verified, emit)
+    }
+
+    /// Everything before a draft is registered: checks, verification, approval.
+    pub(crate) async fn prove(
+        &self,
+        draft: &mut Draft,
+        emit: Emit<'_>,
+        approver: &mut dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<Verified, ForgeError> {
+        self.refuse_alias(&draft.capability.name)?;
         let previous = self.dispatch.registry().get(&draft.capability.name).map_err(registry_error)?;
         let mut dropped = 0;
         match &previous {
             None => self.refuse_duplicate(draft)?,
             Some(_) if draft.restored => {}
-            Some(previous) => dropped = inherit_examples(&mut draft.capability, &previous.examples),
+            Some(previous) => {
+                dropped = inherit_examples(&mut draft.capability, &previous.examples);
+                inherit_aliases(&mut draft.capability, previous);
+            }
         }
         grants::anchor(&mut draft.capability.grants, self.dispatch.workspace());
         let wrong = |step, problems| ForgeError::Problems { step, problems };
@@ -220,7 +260,18 @@ impl Forge {
         if cancel.is_cancelled() {
             return Err(ForgeError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
         }
-        self.register(draft, verified, emit)
+        Ok(verified)
+    }
+
+    /// A name that another capability answers to is not given away: whoever uses it would get something else.
+    fn refuse_alias(&self, name: &CapabilityName) -> Result<(), ForgeError> {
+        match self.dispatch.registry().resolve(name).map_err(registry_error)? {
+            Some(bearer) if bearer.name != *name => Err(ForgeError::Duplicate {
+                why: format!("`{name}` is another name of it ({})", bearer.signature()),
+                name: bearer.name,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// What is registered and does the same already, with arguments that go together.
@@ -313,22 +364,29 @@ impl Forge {
         Ok((size >= CROWDED).then(|| format!("the registry already holds {size} capabilities")))
     }
 
-    fn register(&self, draft: &mut Draft, verified: Verified, emit: Emit<'_>) -> Result<Accepted, ForgeError> {
+    /// Registers what was proved; capabilities called `retired` are retired in the same moment.
+    fn register(
+        &self,
+        draft: &Draft,
+        retired: &[CapabilityName],
+        verified: Verified,
+        emit: Emit<'_>,
+    ) -> Result<Accepted, ForgeError> {
         let capability = draft.capability.clone();
         let created_by = capability.created_by;
         let model = capability.model.clone();
-        let registered = self
-            .dispatch
-            .registry()
-            .register(NewVersion {
-                capability,
-                code: draft.code.clone(),
-                change: draft.change.clone(),
-                created_by,
-                model,
-                now: self.dispatch.now().to_string(),
-            })
-            .map_err(registry_error)?;
+        let new = NewVersion {
+            capability,
+            code: draft.code.clone(),
+            change: draft.change.clone(),
+            created_by,
+            model,
+            now: self.dispatch.now().to_string(),
+        };
+        for other in retired {
+            self.dispatch.record_replaced(other, &draft.capability.name).map_err(call_error)?;
+        }
+        let registered = self.dispatch.registry().register_in_place_of(new, retired).map_err(registry_error)?;
         let detail = match &registered.previous {
             Some(before) if *before == registered.version => format!("version {before} is this already"),
             Some(before) => format!("version {} (was {before})", registered.version),
@@ -394,6 +452,15 @@ fn inherit_examples(capability: &mut Capability, before: &[Example]) -> usize {
         }
     }
     dropped
+}
+
+/// The names that it answered to stay its own, whoever writes its next version.
+fn inherit_aliases(capability: &mut Capability, before: &Capability) {
+    for alias in &before.aliases {
+        if !capability.aliases.contains(alias) {
+            capability.aliases.push(alias.clone());
+        }
+    }
 }
 
 /// Counts, for a person.

@@ -223,7 +223,7 @@ fn read(db: &Connection, name: &CapabilityName, current: Option<&Version>) -> Re
     })
 }
 
-fn has_table(db: &Connection, table: &str) -> Result<bool, rusqlite::Error> {
+pub(crate) fn has_table(db: &Connection, table: &str) -> Result<bool, rusqlite::Error> {
     db.prepare_cached("SELECT count(*) FROM sqlite_schema WHERE name = ?")?.query_row([table], |row| row.get(0))
 }
 

@@ -16,7 +16,7 @@ pub use duplicates::{Duplicate, Group, duplicates, groups};
 pub use faults::{Broken, Call, Failing, Unused, broken, calls, failing, unused};
 pub use measures::{Composition, Examples, Health, Reuse, Safety, health};
 pub use saved::{Saved, saved};
-pub use skeleton::{Siblings, siblings};
+pub use skeleton::{Siblings, siblings, written_values};
 pub use specific::{Place, Specific, specific};
 pub use store::{Build, Timing, VersionStats};
 

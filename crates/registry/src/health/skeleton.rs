@@ -88,6 +88,11 @@ pub(crate) fn skeleton(code: &str, runtime: Runtime) -> Skeleton {
     Skeleton { form: scan.form.trim().to_owned(), values: scan.values }
 }
 
+/// The values written into code, by the same scan: for code that its own parser cannot be asked about now.
+pub fn written_values(code: &str, runtime: Runtime) -> Vec<String> {
+    skeleton(code, runtime).values
+}
+
 struct Scan<'a> {
     rest: &'a str,
     form: String,

@@ -1,6 +1,6 @@
 //! Two more tables of statistics: runs by version, and what building a version took.
 
-use crate::stats::Statistics;
+use crate::stats::{Statistics, has_table};
 use crate::{Registry, RegistryError, Run};
 use jarvis_protocol::{CapabilityName, Version};
 use rusqlite::{Connection, Transaction, params};
@@ -73,18 +73,18 @@ impl Registry {
 
     /// The oldest first; empty for what a person registered, and for what was built before this was recorded.
     pub fn builds(&self, name: &CapabilityName) -> Result<Vec<Build>, RegistryError> {
-        self.inner.stats.read(|db| if has(db, TABLES[1])? { read_builds(db, name) } else { Ok(Vec::new()) })
+        self.inner.stats.read(|db| if has_table(db, TABLES[1])? { read_builds(db, name) } else { Ok(Vec::new()) })
     }
 
     /// The oldest version first. Runs from before this was recorded are in [`Stats`](crate::Stats) alone.
     pub fn version_stats(&self, name: &CapabilityName) -> Result<Vec<VersionStats>, RegistryError> {
-        self.inner.stats.read(|db| if has(db, TABLES[0])? { read_versions(db, name) } else { Ok(Vec::new()) })
+        self.inner.stats.read(|db| if has_table(db, TABLES[0])? { read_versions(db, name) } else { Ok(Vec::new()) })
     }
 
     /// None where it never ran.
     pub fn timing(&self, name: &CapabilityName) -> Result<Option<Timing>, RegistryError> {
         self.inner.stats.read(|db| {
-            if !has(db, "capability_runs")? {
+            if !has_table(db, "capability_runs")? {
                 return Ok(None);
             }
             let times: Vec<i64> = db
@@ -112,10 +112,6 @@ impl Statistics {
         .execute(params![name.as_str(), run.version.to_string(), !run.ok, run.wall_us as i64, run.at])
         .map(|_| ())
     }
-}
-
-fn has(db: &Connection, table: &str) -> Result<bool, rusqlite::Error> {
-    db.prepare_cached("SELECT count(*) FROM sqlite_schema WHERE name = ?")?.query_row([table], |row| row.get(0))
 }
 
 fn read_builds(db: &Connection, name: &CapabilityName) -> Result<Vec<Build>, rusqlite::Error> {
