@@ -80,6 +80,10 @@ impl Bootstrap {
         Self { forge, request, model: model.to_owned() }
     }
 
+    pub(crate) fn forge(&self) -> &Forge {
+        &self.forge
+    }
+
     /// Runs one of the three. An unknown name is the model's to mend.
     pub async fn call(
         &self,

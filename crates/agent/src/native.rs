@@ -4,7 +4,7 @@ use crate::{
     answer::missing_exact,
     bootstrap::{self, Bootstrap, Did},
     history,
-    turn::{Front, Turn},
+    turn::{Front, Turn, built},
 };
 use jarvis_dispatch::{Approver, CallError};
 use jarvis_model::{Completion, Delta, Finish, ModelError, ModelHandle};
@@ -160,7 +160,7 @@ async fn run_call(
     match outcome {
         Ok((value, did)) => {
             match did {
-                Did::Registered(name) => turn.mark_built(&name),
+                Did::Registered(name) => built(turn, tools.forge(), &name, emit),
                 Did::Executed(name) => turn.mark_used(&name),
                 Did::Listed => {}
             }

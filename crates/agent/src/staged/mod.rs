@@ -9,7 +9,7 @@ use crate::{
     answer::plain,
     bootstrap::notice_uncounted,
     history,
-    turn::{Front, Turn},
+    turn::{Front, Turn, built},
 };
 use decide::Choice;
 use jarvis_dispatch::CallError;
@@ -213,7 +213,7 @@ impl Flow<'_> {
     ) -> Result<Choice, Stop> {
         let registry = self.forge.dispatch().registry();
         let draft = plan.capability(request, self.front.model.id());
-        let named = registry.get(&plan.name).map_err(|e| Stop::Failed(e.body()))?;
+        let named = registry.resolve(&plan.name).map_err(|e| Stop::Failed(e.body()))?;
         let alike = |found: &Capability| {
             found.status == Status::Active && jarvis_registry::similarity(found, &draft) >= jarvis_registry::SIMILAR
         };
@@ -249,7 +249,7 @@ impl Flow<'_> {
         let registry = self.forge.dispatch().registry();
         let stem = plan.name.as_str().to_owned();
         let mut number = 2;
-        while registry.get(&plan.name).map_err(|e| Stop::Failed(e.body()))?.is_some() {
+        while registry.resolve(&plan.name).map_err(|e| Stop::Failed(e.body()))?.is_some() {
             plan.name = CapabilityName::new(format!("{stem}_{number}")).map_err(|e| forge_failure(&e))?;
             number += 1;
         }
@@ -332,7 +332,7 @@ impl Flow<'_> {
         };
         let name = match grower.grow(request, &plan).await {
             Ok(Grown::Kept(accepted)) => {
-                self.turn.mark_built(accepted.name.as_str());
+                built(self.turn, self.forge, accepted.name.as_str(), self.front.emit);
                 accepted.name
             }
             Ok(Grown::OnlyRan { result, reason }) => {

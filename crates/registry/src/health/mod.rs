@@ -15,7 +15,7 @@ pub use arguments::{Fit, Renamed, fit};
 pub use duplicates::{Duplicate, Group, duplicates, groups};
 pub use faults::{Broken, Call, Failing, Unused, broken, calls, failing, unused};
 pub use measures::{Composition, Examples, Health, Reuse, Safety, health};
-pub use saved::{Saved, saved};
+pub use saved::{Saved, Spent, saved};
 pub use skeleton::{Siblings, siblings, written_values};
 pub use specific::{Place, Specific, specific};
 pub use store::{Build, Timing, VersionStats};
@@ -77,9 +77,8 @@ impl Subject {
         self.stats.runs.saturating_sub(self.stats.failures)
     }
 
-    /// Successful runs after the first one: each answered a request for which nothing had to be written.
-    pub fn reuses(&self) -> u64 {
-        self.successes().saturating_sub(1)
+    pub fn spent(&self) -> Spent<'_> {
+        Spent { name: &self.capability.name, stats: &self.stats, builds: &self.builds }
     }
 }
 

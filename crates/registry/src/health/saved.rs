@@ -1,7 +1,23 @@
 //! What reuse saved: what building took, times the requests for which nothing had to be built. Measured or not said.
 
-use super::Subject;
+use super::Build;
+use crate::Stats;
 use jarvis_protocol::CapabilityName;
+
+/// What one capability did, and what building it took.
+#[derive(Debug, Clone, Copy)]
+pub struct Spent<'a> {
+    pub name: &'a CapabilityName,
+    pub stats: &'a Stats,
+    pub builds: &'a [Build],
+}
+
+impl Spent<'_> {
+    /// Successful runs after the first one: each answered a request for which nothing had to be written.
+    pub fn reuses(&self) -> u64 {
+        self.stats.runs.saturating_sub(self.stats.failures).saturating_sub(1)
+    }
+}
 
 /// An estimate out of measured figures: that building anew would each time have taken what it took.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,14 +38,16 @@ pub struct Saved {
     pub not_recorded: Vec<CapabilityName>,
 }
 
-pub fn saved(subjects: &[Subject]) -> Saved {
+pub fn saved<'a>(all_spent: impl IntoIterator<Item = Spent<'a>>) -> Saved {
     let mut all = Saved::default();
-    for subject in subjects.iter().filter(|s| s.reuses() > 0) {
-        let reuses = subject.reuses();
+    for spent in all_spent {
+        let (reuses, builds) = (spent.reuses(), spent.builds);
+        if reuses == 0 {
+            continue;
+        }
         all.reuses += reuses;
-        let builds = &subject.builds;
         if builds.is_empty() {
-            all.not_recorded.push(subject.capability.name.clone());
+            all.not_recorded.push(spent.name.clone());
             continue;
         }
         let seconds = builds.iter().map(|b| b.wall_ms as f64 / 1000.0).sum::<f64>() / builds.len() as f64;
@@ -37,7 +55,7 @@ pub fn saved(subjects: &[Subject]) -> Saved {
         *all.seconds.get_or_insert(0.0) += seconds * reuses as f64;
         let priced: Vec<(u64, u64, f64)> = builds.iter().filter_map(|b| b.usage).collect();
         if priced.is_empty() {
-            all.not_recorded.push(subject.capability.name.clone());
+            all.not_recorded.push(spent.name.clone());
             continue;
         }
         let count = priced.len() as f64;
@@ -54,7 +72,7 @@ pub fn saved(subjects: &[Subject]) -> Saved {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Build;
+    use super::super::Subject;
     use super::super::made::{subject, with_runs};
     use super::*;
 
@@ -82,7 +100,7 @@ mod tests {
             built("once", 1, 0, &[(9000, Some((900, 100, 0.5)))]),
             built("never", 0, 0, &[(9000, Some((900, 100, 0.5)))]),
         ];
-        let saved = saved(&library);
+        let saved = saved(library.iter().map(Subject::spent));
         assert_eq!((saved.reuses, saved.reuses_timed, saved.reuses_counted), (8, 3, 2));
         assert_eq!((saved.seconds, saved.tokens, saved.cost_usd), (Some(9.0), Some(400), None));
         let names: Vec<&str> = saved.not_recorded.iter().map(CapabilityName::as_str).collect();
@@ -91,8 +109,8 @@ mod tests {
 
     #[test]
     fn with_no_record_there_is_no_figure() {
-        let saved = saved(&[built("person", 6, 0, &[])]);
+        let saved = saved([built("person", 6, 0, &[]).spent()]);
         assert_eq!((saved.reuses, saved.seconds, saved.tokens, saved.cost_usd), (5, None, None, None));
-        assert_eq!(super::saved(&[]), Saved::default());
+        assert_eq!(super::saved([]), Saved::default());
     }
 }

@@ -1,6 +1,6 @@
 //! `jarvis cap run | enable | disable | rm | rollback`: one capability, named.
 
-use super::{done, existing};
+use super::{answering, done, existing};
 use crate::cli::{ApproveArg, Place, Reach};
 use crate::error::{Outcome, usage};
 use crate::home::Home;
@@ -47,7 +47,7 @@ pub fn execute(home: &Home, args: &Run, json: bool) -> Outcome {
     let given = arguments(&args.args)?;
     run::enter(&args.place)?;
     let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
-    existing(dispatch.registry(), &args.name)?;
+    answering(dispatch.registry(), &args.name)?;
     let ran = run::block(async |signals| Ok(dispatch.run(&args.name, given, &signals.work()).await?))?;
     if let Some(problem) = &ran.uncounted {
         term::status(format!("this run is missing in the statistics: {}", problem.message));

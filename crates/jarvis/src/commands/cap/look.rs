@@ -1,6 +1,6 @@
 //! `jarvis cap list | search | show | history`: looking, changing nothing.
 
-use super::existing;
+use super::{answering, existing};
 use crate::error::Outcome;
 use crate::show::grants;
 use crate::term;
@@ -67,7 +67,8 @@ fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
 }
 
 pub fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome {
-    let capability = existing(registry, name)?;
+    // What is retired can be looked at although another one answers to its name.
+    let capability = existing(registry, name).or_else(|_| answering(registry, name))?;
     let stats = registry.stats(&capability.name)?;
     let code = registry.code(&capability)?;
     if json {
@@ -98,6 +99,7 @@ pub fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Out
             out.push(format!("{label:<12}{}", term::flat(&text)));
         }
     };
+    add("also called", capability.aliases.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
     add("fits", capability.triggers.join("; "));
     add("not for", capability.suppression.join("; "));
     if capability.grants.is_empty() {
