@@ -42,11 +42,11 @@ fn every_command_has_an_example_in_its_help() {
 #[test]
 fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
     let turn = ["", "chat"];
-    let asking = ["", "chat", "cap register", "cap rollback", "sandbox exec"];
+    let asking = ["", "chat", "cap register", "cap rollback", "cap unify", "sandbox exec"];
     let reaching = ["", "chat", "cap register", "sandbox run", "sandbox exec"];
     let in_a_place = ["", "chat", "cap register", "cap run", "sandbox run", "sandbox exec"];
     let led = ["", "chat", "bench selfext"];
-    let answering = ["", "chat", "model", "model list", "model test", "doctor", "bench", "bench selfext"];
+    let answering = ["", "chat", "cap unify", "model", "model list", "model test", "doctor", "bench", "bench selfext"];
     let acts: [(&str, &[&str]); 9] = [
         ("--max-turns", &turn),
         ("--max-cost", &turn),

@@ -122,9 +122,13 @@ impl Flow<'_> {
         let Choice::Build(mut plan) = self.decide(request, earlier, &[]).await? else {
             return Err(Stop::Failed(failed_body(failed, problem)));
         };
-        let name = CapabilityName::new(failed).map_err(|e| forge_failure(&e))?;
+        let mut name = CapabilityName::new(failed).map_err(|e| forge_failure(&e))?;
         let registry = self.forge.dispatch().registry();
-        let old = registry.get(&name).map_err(|e| Stop::Failed(e.body()))?;
+        let old = registry.resolve(&name).map_err(|e| Stop::Failed(e.body()))?;
+        if let Some(old) = &old {
+            // It may have been run by another name of it.
+            name = old.name.clone();
+        }
         if old.is_some_and(|old| jarvis_dispatch::check_arguments(&old.parameters, &plan.args()).is_ok()) {
             plan.name = name.clone();
         } else {

@@ -3,7 +3,7 @@
 
 use super::words::{Form, form, given, is_ordinary, number, parts, scalars, speaks_of};
 use super::{Source, Subject};
-use jarvis_protocol::{Capability, CapabilityName};
+use jarvis_protocol::{Capability, CapabilityName, request_value};
 
 /// So many values of one form in the code are a table, in which any of them may stand.
 const TABLE: usize = 5;
@@ -58,7 +58,19 @@ fn of_one(subject: &Subject) -> Vec<Specific> {
         }
     }
     found.extend(percentage(capability, source));
+    found.extend(asked_once(capability, source).filter(|once| !found.iter().any(|f| f.value == once.value)));
     found
+}
+
+/// Without parameters: a date or a text in quotes that the sentence names and the code knows.
+fn asked_once(capability: &Capability, source: &Source) -> Option<Specific> {
+    let value = request_value(&capability.capability).filter(|value| number(value).is_none())?;
+    let written = source.literals.iter().any(|literal| literal.trim() == value);
+    (capability.takes().is_empty() && written).then(|| Specific {
+        name: capability.name.clone(),
+        value: value.to_owned(),
+        found_in: vec![Place::Sentence],
+    })
 }
 
 fn is_table(source: &Source, of: Form) -> bool {
@@ -185,6 +197,15 @@ mod tests {
         let year =
             subject("days_since", "Counts the days since 1776.", &[("today", "string")], "", &["1776", "86400000"]);
         assert_eq!(found(year), [("1776".to_owned(), vec!["sentence"])]);
+    }
+
+    #[test]
+    fn a_date_or_a_text_that_was_asked_for_once_is_found() {
+        let once = subject("days_since", "Counts the days since 2024-02-10.", &[], "", &["2024-02-10", "86400000"]);
+        assert_eq!(found(once), [("2024-02-10".to_owned(), vec!["sentence"])]);
+        assert_eq!(found(subject("back", "把「上海自来水」倒过来。", &[], "", &["上海自来水"])).len(), 1);
+        let quoted = subject("back", "Reverses \"hello\".", &[], "", &["hello"]);
+        assert_eq!(found(quoted), [("hello".to_owned(), vec!["sentence"])]);
     }
 
     #[test]

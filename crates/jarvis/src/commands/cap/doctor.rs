@@ -26,7 +26,7 @@ pub struct Doctor {
     #[arg(long)]
     run: bool,
     /// How many days old what never ran must be to be told.
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(i64).range(0..))]
+    #[arg(long, value_name = "N", default_value_t = 30, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
     days: i64,
 }
 

@@ -11,6 +11,7 @@ use jarvis_forge::Writer;
 use jarvis_protocol::Usage;
 use jarvis_registry::health::Renamed;
 use serde_json::json;
+use std::time::Instant;
 
 pub const HELP: &str = "Examples:
   jarvis cap unify gcd common_divisor
@@ -80,7 +81,7 @@ pub fn unify(home: &Home, args: &Unify, common: &Common) -> Outcome {
         true => Some(model::choose(&settings, common.model.as_deref())?),
         false => None,
     };
-    let mut spent = Usage::default();
+    let (mut spent, started) = (Usage::default(), Instant::now());
     let unified = run::block(async |signals| {
         let cancel = signals.work();
         let handle = match &choice {
@@ -98,6 +99,9 @@ pub fn unify(home: &Home, args: &Unify, common: &Common) -> Outcome {
         term::note(format!("{} triggers did not find room in the definition", unified.triggers_left_out));
     }
     let accepted = &unified.accepted;
+    if unified.rewritten {
+        forge.record_build(accepted.name.as_str(), spent, started.elapsed())?;
+    }
     let shown = json!({
         "name": accepted.name, "version": accepted.version, "previous": accepted.previous, "verified": accepted.verified,
         "aliases": unified.aliases, "retired": unified.retired, "arguments": unified.renamed,
