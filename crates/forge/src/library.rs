@@ -147,8 +147,11 @@ impl Forge {
         let both = library.get(&pair.keep).zip(library.get(&pair.other));
         let Some((keep, other)) = both else { return Ok(none("one of them is gone".to_owned())) };
         for subject in [keep, other] {
-            if !subject.sound().is_some_and(|source| source.pure) {
-                return Ok(none(format!("`{}` reaches outside", subject.capability.name)));
+            let name = &subject.capability.name;
+            match subject.sound() {
+                Some(source) if source.pure => {}
+                Some(_) => return Ok(none(format!("`{name}` reaches outside"))),
+                None => return Ok(none(format!("`{name}` does not run as it is"))),
             }
         }
         match &pair.fit {

@@ -29,7 +29,6 @@ fn definition(name: &str, says: &str, parameters: Value, examples: Value) -> Val
     json!({"name": name, "capability": says, "parameters": parameters, "examples": examples})
 }
 
-#[must_use]
 fn register(home: &Home, definition: &Value, code: &str) -> Ran {
     home.write("d.json", &definition.to_string());
     home.write("c.ts", code);

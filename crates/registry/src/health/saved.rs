@@ -76,7 +76,10 @@ mod tests {
     use super::super::made::{subject, with_runs};
     use super::*;
 
-    fn built(of: &str, runs: u64, failures: u64, builds: &[(u64, Option<(u64, u64, f64)>)]) -> Subject {
+    /// Milliseconds; tokens in and out, and US dollars.
+    type Took = (u64, Option<(u64, u64, f64)>);
+
+    fn built(of: &str, runs: u64, failures: u64, builds: &[Took]) -> Subject {
         let mut subject = with_runs(subject(of, "Does something.", &[], of, &[]), runs, failures);
         subject.builds = builds
             .iter()

@@ -28,7 +28,7 @@ pub struct Siblings {
 
 /// Active capabilities that would be one, if the values in which they differ were parameters.
 pub fn siblings(subjects: &[Subject]) -> Vec<Siblings> {
-    let mut by_form: BTreeMap<(Language, String), Vec<(&Subject, Vec<String>)>> = BTreeMap::new();
+    let mut by_form: BTreeMap<(Language, String), Vec<Valued<'_>>> = BTreeMap::new();
     for subject in subjects.iter().filter(|s| s.is_active()) {
         let Some(source) = subject.sound() else { continue };
         let skeleton = skeleton(&source.text, subject.capability.runtime);
@@ -40,7 +40,10 @@ pub fn siblings(subjects: &[Subject]) -> Vec<Siblings> {
     by_form.into_values().filter_map(|alike| differing(&alike)).collect()
 }
 
-fn differing(alike: &[(&Subject, Vec<String>)]) -> Option<Siblings> {
+/// A capability and the values in its code.
+type Valued<'a> = (&'a Subject, Vec<String>);
+
+fn differing(alike: &[Valued<'_>]) -> Option<Siblings> {
     // The same code twice is a duplicate, and no sibling.
     let mut seen = BTreeSet::new();
     let alike: Vec<_> = alike.iter().filter(|(_, values)| seen.insert(values.clone())).collect();
@@ -53,7 +56,7 @@ fn differing(alike: &[(&Subject, Vec<String>)]) -> Option<Siblings> {
     let value = |values: &[String], at: usize| values.get(at).cloned().unwrap_or_default();
     // Two formulas can differ in a factor and be about quite different things; texts that differ name what they are about.
     let numbers = places.iter().all(|at| alike.iter().all(|(_, values)| number(&value(values, *at)).is_some()));
-    let same_meaning = |pair: &[&(&Subject, Vec<String>)]| match pair {
+    let same_meaning = |pair: &[&Valued<'_>]| match pair {
         [a, b] => similarity(&a.0.capability, &b.0.capability) >= SIMILAR,
         _ => true,
     };

@@ -166,7 +166,7 @@ mod tests {
         ] {
             assert_eq!(form(value), wanted, "{value}");
         }
-        for ordinary in [2.0, 10.0, 100.0, 3.141_592_653_589_793, 86_400.0, 1e6] {
+        for ordinary in [2.0, 10.0, 100.0, std::f64::consts::PI, 86_400.0, 1e6] {
             assert!(is_ordinary(ordinary), "{ordinary}");
         }
         assert!(!is_ordinary(19.0) && !is_ordinary(1776.0));

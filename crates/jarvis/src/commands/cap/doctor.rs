@@ -6,7 +6,7 @@ use crate::home::Home;
 use crate::{config, run, term};
 use clap::Args;
 use jarvis_forge::{Agreement, Forge, Library, Runs};
-use jarvis_protocol::Capability;
+use jarvis_protocol::{Capability, CapabilityName};
 use jarvis_registry::health::{
     self, CodeState, Duplicate, Failing, Fit, Group, Renamed, Saved, Siblings, Specific, Subject,
 };
@@ -76,7 +76,7 @@ async fn look(forge: &Forge, args: &Doctor, cancel: &CancellationToken) -> Outco
             };
             agreements.push(seen);
         }
-        duplicates.push(duplicate(group, &agreements));
+        duplicates.push(duplicate(&library, group, &agreements));
     }
     let now = forge.dispatch().now();
     Ok(Report {
@@ -101,7 +101,9 @@ pub fn duplicates(forge: &Forge, subjects: &[Subject]) -> Vec<Duplicate> {
     health::duplicates(subjects, &near)
 }
 
-fn duplicate(group: &Group, agreements: &[Option<Agreement>]) -> Finding {
+fn duplicate(library: &Library, group: &Group, agreements: &[Option<Agreement>]) -> Finding {
+    // What was changed by hand becomes a version, or goes, before it is made one with another.
+    let runs = |name: &CapabilityName| library.get(name).is_some_and(|subject| subject.sound().is_some());
     let (mut others, mut says, mut unify, mut maps) = (Vec::new(), Vec::new(), Vec::new(), Renamed::new());
     for (pair, seen) in group.others.iter().zip(agreements) {
         let way = match &pair.fit {
@@ -120,7 +122,8 @@ fn duplicate(group: &Group, agreements: &[Option<Agreement>]) -> Finding {
             }
         }
         says.push(said);
-        if seen.as_ref().is_none_or(|seen| seen.differ.is_empty()) {
+        let agree = seen.as_ref().is_none_or(|seen| seen.differ.is_empty());
+        if agree && runs(&group.keep) && runs(&pair.other) {
             unify.push(pair.other.to_string());
             maps.extend(way.clone().filter(|_| matches!(pair.fit, Fit::Open(_))).unwrap_or_default());
         }
