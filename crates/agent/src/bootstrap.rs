@@ -99,6 +99,10 @@ impl Bootstrap {
         self.forge.dispatch()
     }
 
+    pub(crate) fn forge(&self) -> &Forge {
+        &self.forge
+    }
+
     /// Runs one of the three. An unknown name is the model's to mend.
     pub async fn call(
         &self,

@@ -6,7 +6,7 @@ use crate::{
     calls,
     conversation::Conversation,
     toolbox::Toolbox,
-    turn::{Front, Turn},
+    turn::{Front, Turn, built},
 };
 use jarvis_model::{Completion, Delta, Finish, ModelError, ModelHandle, estimate_tokens};
 use jarvis_protocol::{ErrorBody, Event, Message, StopReason, ToolCall, ToolSpec, value_text};
@@ -78,7 +78,7 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
         let mut repeated = false;
         for (call, outcome) in reply.tool_calls.iter().zip(outcomes) {
             match &outcome.did {
-                Some(Did::Registered(name)) => turn.mark_built(name),
+                Some(Did::Registered(name)) => built(turn, tools.forge(), name, emit),
                 Some(Did::Executed(name)) => turn.mark_used(name),
                 Some(Did::Listed | Did::Other) | None => {}
             }

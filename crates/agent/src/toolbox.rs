@@ -25,6 +25,10 @@ impl Toolbox {
         &self.specs
     }
 
+    pub fn forge(&self) -> &jarvis_forge::Forge {
+        self.bootstrap.forge()
+    }
+
     pub fn has_builtins(&self) -> bool {
         self.builtins
     }

@@ -2,9 +2,10 @@
 
 use crate::session::{Price, TurnLimits};
 use jarvis_dispatch::Approver;
+use jarvis_forge::Forge;
 use jarvis_model::ModelHandle;
 use jarvis_protocol::{Event, StopReason, Usage};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// What a turn is answered with, and whom it talks to.
@@ -23,14 +24,18 @@ pub(crate) struct Turn {
     pub built: Vec<String>,
     pub used: Vec<String>,
     pub rounds: u32,
+    /// What the turn had used, and when, at the last registration in it.
+    last_built: (Usage, Instant),
     limits: TurnLimits,
     price: Option<Price>,
 }
 
 impl Turn {
     pub fn start(limits: TurnLimits, price: Option<Price>) -> Self {
+        let started = Instant::now();
         Self {
-            started: Instant::now(),
+            started,
+            last_built: (Usage::default(), started),
             usage: Usage::default(),
             built: Vec::new(),
             used: Vec::new(),
@@ -76,9 +81,32 @@ impl Turn {
         }
     }
 
+    /// What was spent since the turn began, or since this was asked last: at each registration, what building took.
+    pub fn take_spent(&mut self) -> (Usage, Duration) {
+        let (before, since) = std::mem::replace(&mut self.last_built, (self.usage, Instant::now()));
+        let now = self.usage;
+        let spent = Usage {
+            input_tokens: now.input_tokens.saturating_sub(before.input_tokens),
+            output_tokens: now.output_tokens.saturating_sub(before.output_tokens),
+            cached_tokens: now.cached_tokens.saturating_sub(before.cached_tokens),
+            cost_usd: (now.cost_usd - before.cost_usd).max(0.0),
+        };
+        (spent, since.elapsed())
+    }
+
     pub fn mark_used(&mut self, name: &str) {
         if !self.used.iter().any(|n| n == name) {
             self.used.push(name.to_owned());
         }
+    }
+}
+
+/// A capability was registered in this turn: it is told in the end, and what building it took is kept.
+pub(crate) fn built(turn: &mut Turn, forge: &Forge, name: &str, emit: &mut (dyn FnMut(Event) + Send)) {
+    turn.mark_built(name);
+    let (usage, took) = turn.take_spent();
+    // A registration is not undone because its cost could not be kept.
+    if let Err(error) = forge.record_build(name, usage, took) {
+        emit(Event::Notice { message: format!("what building `{name}` took is not recorded: {error}") });
     }
 }

@@ -2,7 +2,7 @@
 //! audit), within what its caller may reach and in what is left of its caller's time.
 
 use crate::run::{Ran, plan_of, value_of};
-use crate::{CallError, Dispatch, check_arguments};
+use crate::{CallError, Dispatch, alias, check_arguments};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jarvis_audit::Kind;
@@ -130,7 +130,8 @@ impl Frame<'_> {
             self.refuse(&capability.name, &why)?;
             return Err(error("PermissionError", format!("`{}` is not called: {why}", capability.name)));
         }
-        check_arguments(&capability.parameters, &wanted.args)
+        let args = alias::arguments(&capability, &wanted.name, wanted.args);
+        check_arguments(&capability.parameters, &args)
             .map_err(|problem| error("TypeError", format!("`{}`: {problem}", capability.signature())))?;
         let left = u64::try_from(wanted.left.as_millis()).unwrap_or(u64::MAX);
         if left == 0 {
@@ -138,7 +139,7 @@ impl Frame<'_> {
             return Err(error("TimeoutError", format!("no time is left to call `{}`", capability.name)));
         }
         let mut running = Running { frame: self, capability: &capability, ended: false };
-        let outcome = self.run(&capability, code, wanted.args, left).await;
+        let outcome = self.run(&capability, code, args, left).await;
         running.end(outcome.is_ok());
         outcome.map(|ran| ran.value)
     }

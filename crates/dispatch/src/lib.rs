@@ -1,6 +1,7 @@
 //! The one place every call passes: resolve → decide → audit(intent) → execute → audit(outcome).
 
 mod after;
+mod alias;
 mod approve;
 mod arguments;
 mod builtin;
@@ -10,6 +11,7 @@ mod error;
 mod process;
 mod run;
 
+pub use alias::ALIAS_ARGUMENTS;
 pub use approve::{ApprovalRequest, Approver, DenyAll};
 pub use arguments::{check_arguments, check_exact, check_schema, check_value};
 pub use builtin::{builtin_specs, changes_something, command_view};

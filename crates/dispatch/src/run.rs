@@ -1,7 +1,7 @@
 //! Resolve → decide → audit(intent) → execute → audit(outcome).
 
 use crate::compose::Frame;
-use crate::{CallError, check_arguments};
+use crate::{CallError, alias, check_arguments};
 use jarvis_audit::{AuditLog, Kind, Record, redact};
 use jarvis_policy::{Approved, Decision, Deny, Policy, decide};
 use jarvis_protocol::{
@@ -94,6 +94,7 @@ impl Dispatch {
         cancel: &CancellationToken,
     ) -> Result<Ran, CallError> {
         let (capability, code) = self.resolve(name)?;
+        let args = alias::arguments(&capability, name, args);
         check_arguments(&capability.parameters, &args).map_err(|problem| {
             CallError::respond(ErrorKind::Usage, format!("`{}`: {problem}", capability.signature()))
         })?;
@@ -196,6 +197,12 @@ impl Dispatch {
         Ok(())
     }
 
+    /// That a capability is about to give its name to another one, on the audit before it does.
+    pub fn record_replaced(&self, name: &CapabilityName, by: &CapabilityName) -> Result<(), CallError> {
+        let detail = json!({"change": "status", "status": Status::Retired, "replaced_by": by});
+        self.record(Kind::Registry, name.as_str(), detail)
+    }
+
     /// Takes a capability out of the index; its history stays.
     pub fn remove(&self, name: &CapabilityName) -> Result<(), CallError> {
         self.record(Kind::Registry, name.as_str(), json!({"change": "remove"}))?;
@@ -218,7 +225,9 @@ impl Dispatch {
             CallError::respond(ErrorKind::NotFound, message)
         };
         let name = CapabilityName::new(name).map_err(|_| unknown())?;
-        let capability = self.parts.registry.get(&name).map_err(|e| CallError::Fatal(e.body()))?.ok_or_else(unknown)?;
+        let found = self.parts.registry.resolve(&name).map_err(|e| CallError::Fatal(e.body()))?;
+        let capability = found.ok_or_else(unknown)?;
+        let name = &capability.name;
         if capability.status != Status::Active {
             let body = ErrorBody::new(ErrorKind::Denied, format!("`{name}` is {}", capability.status.as_str()));
             let hint = match capability.status {

@@ -89,6 +89,7 @@ mod tests {
         let mut capability = Capability::new(CapabilityName::new("full").unwrap(), "Has every field.");
         capability.model = Some("m".to_owned());
         capability.supersedes = Some("old".to_owned());
+        capability.aliases = vec![CapabilityName::new("old").unwrap()];
         capability.dependencies = vec!["numpy==2.3.4".to_owned()];
         let mut whole = serde_json::to_value(capability).unwrap();
         whole["examples"] = json!([{"args": {}, "returns": 1, "matches": "1", "origin": "person", "held_out": true}]);

@@ -8,24 +8,30 @@ mod check;
 mod grants;
 pub mod grow;
 mod keys;
+mod library;
 mod literal;
 mod probe;
 mod recheck;
 mod repair;
 mod rollback;
+mod unify;
 mod verify;
 
 use jarvis_dispatch::{ApprovalRequest, Approved, Approver, Ask, CallError, Deny, Dispatch, Reviewed, Verdict, review};
 use jarvis_protocol::{
-    Capability, CapabilityName, CreatedBy, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status, Version,
+    Capability, CapabilityName, CreatedBy, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status, Usage, Version,
 };
 use jarvis_registry::NewVersion;
+use jarvis_registry::health::Build;
 pub use keys::check_keys;
+pub use library::{Agreement, Library, Runs};
 pub use recheck::{Rechecked, Tested};
 pub use repair::{Failure, Repair};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+pub use unify::{Unified, Unify, Writer};
 pub use verify::Verified;
 
 /// Registrations within [`BURST_MINUTES`] after which a person is asked even for pure computation.
@@ -135,6 +141,22 @@ impl Forge {
         &self.dispatch
     }
 
+    /// Keeps what building the version of `name` that is registered now took, for the report of what reuse saved.
+    pub fn record_build(&self, name: &str, usage: Usage, took: Duration) -> Result<(), ForgeError> {
+        let registry = self.dispatch.registry();
+        let Ok(name) = CapabilityName::new(name) else { return Ok(()) };
+        let Some(now) = registry.get(&name).map_err(registry_error)? else { return Ok(()) };
+        // A provider that counts nothing says nothing: that is no figure of 0.
+        let counted = usage.input_tokens + usage.output_tokens > 0;
+        let build = Build {
+            version: now.version,
+            at: self.dispatch.now().to_string(),
+            wall_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            usage: counted.then_some((usage.input_tokens, usage.output_tokens, usage.cost_usd)),
+        };
+        registry.record_build(&name, &build).map_err(registry_error)
+    }
+
     /// Nothing registered fits what was looked for.
     pub fn gap(&self, emit: Emit<'_>) -> Result<(), ForgeError> {
         self.record("", ForgeStep::Gap, json!({}))?;
@@ -201,14 +223,37 @@ impl Forge {
         cancel: &CancellationToken,
     ) -> Result<Accepted, ForgeError> {
         let previous = self.as_verified(&draft.capability.name)?;
+        let verified = self.prove(draft, way, previous.as_ref(), emit, approver, cancel).await?;
+        let accepted = self.register(draft, &[], verified, emit)?;
+        if previous.is_some_and(|p| p.status == Status::Quarantined) {
+            let detail = format!("version {} passed, and takes the place of the quarantined one", accepted.version);
+            emit(Event::Capability { name: accepted.name.to_string(), status: Status::Active, detail });
+        }
+        Ok(accepted)
+    }
+
+    /// Everything before a draft is registered: checks, verification, approval.
+    pub(crate) async fn prove(
+        &self,
+        draft: &mut Draft,
+        way: Way,
+        previous: Option<&Capability>,
+        emit: Emit<'_>,
+        approver: &mut dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<Verified, ForgeError> {
+        self.refuse_alias(&draft.capability.name)?;
         let mut dropped = 0;
-        match &previous {
+        match previous {
             None => self.refuse_duplicate(draft)?,
             Some(_) if draft.restored => {}
-            Some(previous) => dropped = inherit_examples(&mut draft.capability, &previous.examples),
+            Some(previous) => {
+                dropped = inherit_examples(&mut draft.capability, &previous.examples);
+                inherit_aliases(&mut draft.capability, previous);
+            }
         }
         grants::anchor(&mut draft.capability.grants, self.dispatch.workspace());
-        let quarantined = previous.as_ref().filter(|p| p.status == Status::Quarantined && !draft.restored);
+        let quarantined = previous.filter(|p| p.status == Status::Quarantined && !draft.restored);
         let by_person = draft.capability.created_by == CreatedBy::Human;
         let revives = match quarantined {
             Some(previous) if way == Way::Checked || !by_person => {
@@ -228,7 +273,7 @@ impl Forge {
             if !problems.is_empty() {
                 return Err(wrong(ForgeStep::Checked, problems));
             }
-            approved = Some(self.approve(draft, previous.as_ref(), revives, dropped, emit, approver).await?);
+            approved = Some(self.approve(draft, previous, revives, dropped, emit, approver).await?);
             let installed = self.dispatch.install(&name, &draft.capability.dependencies, cancel).await;
             installed.map_err(|e| match e {
                 CallError::RespondToModel(body) => wrong(ForgeStep::Checked, vec![body.message]),
@@ -239,7 +284,7 @@ impl Forge {
         let checked = checked.map_err(|problems| wrong(ForgeStep::Checked, problems))?;
         self.step(emit, ForgeStep::Checked, &name, "parses, schema valid, grants declared".into(), json!({}))?;
         if ask_first && approved.is_none() {
-            approved = Some(self.approve(draft, previous.as_ref(), revives, dropped, emit, approver).await?);
+            approved = Some(self.approve(draft, previous, revives, dropped, emit, approver).await?);
         }
         let approved_now = approved.unwrap_or_else(Approved::nothing);
         let verified = match verify::verify(&self.dispatch, draft, &checked, &approved_now, cancel).await {
@@ -251,21 +296,16 @@ impl Forge {
         };
         self.step(emit, ForgeStep::Verified, &name, describe(&verified), verified.counts())?;
         if !ask_first {
-            self.approve(draft, previous.as_ref(), revives, dropped, emit, approver).await?;
+            self.approve(draft, previous, revives, dropped, emit, approver).await?;
         }
         if cancel.is_cancelled() {
             return Err(ForgeError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
         }
-        let accepted = self.register(draft, verified, emit)?;
-        if previous.is_some_and(|p| p.status == Status::Quarantined) {
-            let detail = format!("version {} passed, and takes the place of the quarantined one", accepted.version);
-            emit(Event::Capability { name: name.to_string(), status: Status::Active, detail });
-        }
-        Ok(accepted)
+        Ok(verified)
     }
 
     /// What is registered, as it was verified: a hand may have widened it since.
-    fn as_verified(&self, name: &CapabilityName) -> Result<Option<Capability>, ForgeError> {
+    pub(crate) fn as_verified(&self, name: &CapabilityName) -> Result<Option<Capability>, ForgeError> {
         let registry = self.dispatch.registry();
         let Some(now) = registry.get(name).map_err(registry_error)? else { return Ok(None) };
         if registry.code(&now).is_ok_and(|code| code.matches_digest) {
@@ -273,6 +313,17 @@ impl Forge {
         }
         let verified = registry.as_registered(&now).map_err(registry_error)?;
         Ok(Some(verified.map_or(now.clone(), |(verified, _)| Capability { status: now.status, ..verified })))
+    }
+
+    /// A name that another capability answers to is not given away: whoever uses it would get something else.
+    fn refuse_alias(&self, name: &CapabilityName) -> Result<(), ForgeError> {
+        match self.dispatch.registry().resolve(name).map_err(registry_error)? {
+            Some(bearer) if bearer.name != *name => Err(ForgeError::Duplicate {
+                why: format!("`{name}` is another name of it ({})", bearer.signature()),
+                name: bearer.name,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// What is registered and does the same already, with arguments that go together.
@@ -378,22 +429,29 @@ impl Forge {
         Ok((size >= CROWDED).then(|| format!("the registry already holds {size} capabilities")))
     }
 
-    fn register(&self, draft: &mut Draft, verified: Verified, emit: Emit<'_>) -> Result<Accepted, ForgeError> {
+    /// Registers what was proved; capabilities called `retired` are retired in the same moment.
+    fn register(
+        &self,
+        draft: &Draft,
+        retired: &[CapabilityName],
+        verified: Verified,
+        emit: Emit<'_>,
+    ) -> Result<Accepted, ForgeError> {
         let capability = draft.capability.clone();
         let created_by = capability.created_by;
         let model = capability.model.clone();
-        let registered = self
-            .dispatch
-            .registry()
-            .register(NewVersion {
-                capability,
-                code: draft.code.clone(),
-                change: draft.change.clone(),
-                created_by,
-                model,
-                now: self.dispatch.now().to_string(),
-            })
-            .map_err(registry_error)?;
+        let new = NewVersion {
+            capability,
+            code: draft.code.clone(),
+            change: draft.change.clone(),
+            created_by,
+            model,
+            now: self.dispatch.now().to_string(),
+        };
+        for other in retired {
+            self.dispatch.record_replaced(other, &draft.capability.name).map_err(call_error)?;
+        }
+        let registered = self.dispatch.registry().register_in_place_of(new, retired).map_err(registry_error)?;
         let detail = match &registered.previous {
             Some(before) if *before == registered.version => format!("version {before} is this already"),
             Some(before) => format!("version {} (was {before})", registered.version),
@@ -464,6 +522,15 @@ fn inherit_examples(capability: &mut Capability, before: &[Example]) -> usize {
         }
     }
     dropped
+}
+
+/// The names that it answered to stay its own, whoever writes its next version.
+fn inherit_aliases(capability: &mut Capability, before: &Capability) {
+    for alias in &before.aliases {
+        if !capability.aliases.contains(alias) {
+            capability.aliases.push(alias.clone());
+        }
+    }
 }
 
 /// Counts, for a person.

@@ -113,7 +113,7 @@ impl Forge {
             let ran = self.dispatch().run_candidate(&capability, &code, args, Some(now), &approved, cancel).await;
             let (got, problem, wall_us) = match ran {
                 Ok(execution) => {
-                    let problem = judge(&capability.returns, example, &execution).err();
+                    let problem = judge(&capability, example, &execution).err();
                     (execution.result, problem, execution.wall_us)
                 }
                 Err(jarvis_dispatch::CallError::RespondToModel(body)) => (None, Some(body.message), 0),

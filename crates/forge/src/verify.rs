@@ -3,7 +3,7 @@
 use crate::literal::{is_long_number, stated_answer};
 use crate::{Draft, probe::variations};
 use jarvis_dispatch::{Approved, CallError, Checked, Dispatch, check_value};
-use jarvis_protocol::{ErrorBody, Example, Execution, ExitClass, Fixed, value_text};
+use jarvis_protocol::{Capability, ErrorBody, Example, Execution, ExitClass, Fixed, value_text};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -69,7 +69,7 @@ pub(crate) async fn verify(
     let mut problems = Vec::new();
     for example in &draft.capability.examples {
         let execution = runner.run(&example.args, now, &mut seen).await?;
-        let value = match judge(&draft.capability.returns, example, &execution) {
+        let value = match judge(&draft.capability, example, &execution) {
             Ok(value) => value,
             Err(problem) => {
                 problems.push(problem);
@@ -157,8 +157,7 @@ impl Runner<'_> {
     }
 }
 
-/// The result, or why the example does not pass.
-pub(crate) fn judge(returns: &Value, example: &Example, execution: &Execution) -> Result<Value, String> {
+pub(crate) fn judge(capability: &Capability, example: &Example, execution: &Execution) -> Result<Value, String> {
     let shown = brief(&example.args);
     let hidden =
         if example.held_out { "another example (held out)".to_owned() } else { format!("with arguments {shown}") };
@@ -169,7 +168,7 @@ pub(crate) fn judge(returns: &Value, example: &Example, execution: &Execution) -
     if value.is_null() {
         return Err(format!("{hidden} the result is null: return the value asked for"));
     }
-    if let Err(problem) = check_value(returns, &value) {
+    if let Err(problem) = check_value(&capability.returns, &value) {
         return Err(format!("{hidden} the result {} does not fit `returns`: {problem}", brief(&value)));
     }
     if let Some(expected) = &example.returns

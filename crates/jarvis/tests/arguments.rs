@@ -42,12 +42,33 @@ fn every_command_has_an_example_in_its_help() {
 #[test]
 fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
     let turn = ["", "chat", "cap repair"];
-    let asking = ["", "chat", "cap register", "cap rollback", "cap enable", "cap check", "cap repair", "sandbox exec"];
+    let asking = [
+        "",
+        "chat",
+        "cap register",
+        "cap rollback",
+        "cap enable",
+        "cap check",
+        "cap repair",
+        "sandbox exec",
+        "cap unify",
+    ];
     let reaching = ["", "chat", "cap register", "cap check", "cap repair", "sandbox run", "sandbox exec"];
     let in_a_place =
         ["", "chat", "cap register", "cap run", "cap check", "cap test", "cap repair", "sandbox run", "sandbox exec"];
     let led = ["", "chat", "cap repair", "bench selfext"];
-    let answering = ["", "chat", "cap repair", "model", "model list", "model test", "doctor", "bench", "bench selfext"];
+    let answering = [
+        "",
+        "chat",
+        "cap repair",
+        "model",
+        "model list",
+        "model test",
+        "doctor",
+        "bench",
+        "bench selfext",
+        "cap unify",
+    ];
     let acts: [(&str, &[&str]); 9] = [
         ("--max-turns", &turn),
         ("--max-cost", &turn),

@@ -54,6 +54,11 @@ fn bare(schema: &Value) -> Value {
     }
 }
 
+/// Does a parameter of the schema `wide` take every value that one of the schema `narrow` takes? Errs towards no.
+pub(crate) fn takes_no_less(wide: &Value, narrow: &Value) -> bool {
+    accepts(wide, narrow, Old::Narrow)
+}
+
 /// Which of the two compared schemas is the old one: what it names must not go away, although a schema that is open
 /// to anything would let that pass.
 #[derive(Clone, Copy, PartialEq)]

@@ -19,6 +19,11 @@ pub enum RegistryError {
     NewerHome { path: PathBuf, found: u64, known: u64 },
     #[error("no capability is called `{0}`")]
     NotFound(String),
+    /// A name leads to one capability.
+    #[error("`{name}` is another name of `{bearer}`")]
+    AliasTaken { name: String, bearer: String },
+    #[error("the alias `{alias}` of `{name}` is the name of a capability")]
+    AliasIsName { name: String, alias: String },
     #[error("the definition of `{name}` cannot be registered: {problem}")]
     Invalid { name: String, problem: String },
     #[error("the code of `{name}` at {} cannot be used: {problem}", path.display())]
@@ -72,6 +77,14 @@ impl RegistryError {
                 (ErrorKind::Damaged, Some("update jarvis, or use another home".to_owned()))
             }
             RegistryError::NotFound(_) => (ErrorKind::NotFound, Some("see `jarvis cap list`".to_owned())),
+            RegistryError::AliasTaken { bearer, .. } => (
+                ErrorKind::InvalidRequest,
+                Some(format!("use `{bearer}`, or take the name back from it: jarvis cap rollback {bearer}")),
+            ),
+            RegistryError::AliasIsName { alias, .. } => (
+                ErrorKind::InvalidRequest,
+                Some(format!("leave it out of `aliases`, or make one of the two: jarvis cap unify NAME {alias}")),
+            ),
             RegistryError::Invalid { .. } => (ErrorKind::InvalidRequest, None),
             RegistryError::Code { name, .. } => {
                 (ErrorKind::Damaged, Some(format!("register it again, or remove it: jarvis cap rm {name}")))

@@ -7,6 +7,7 @@ mod disk;
 mod edges;
 mod error;
 mod git;
+pub mod health;
 mod in_use;
 mod index;
 mod recover;

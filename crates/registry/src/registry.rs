@@ -82,6 +82,18 @@ impl Registry {
         }
     }
 
+    /// What answers to `name`, by its own name or as the successor that bears it as an alias. Calls go by this; whatever
+    /// changes a capability goes by its own name, with [`get`](Self::get).
+    ///
+    /// # Errors
+    /// `DamagedEntry` where the entry of that name cannot be read.
+    pub fn resolve(&self, name: &CapabilityName) -> Result<Option<Capability>, RegistryError> {
+        match self.snapshot()?.resolve(name) {
+            Some(capability) => Ok(Some(capability.clone())),
+            None => self.get(name),
+        }
+    }
+
     /// The code of `capability` as it was got from this registry, also when it has been replaced since.
     pub fn code(&self, capability: &Capability) -> Result<Code, RegistryError> {
         let root = &self.inner.root;

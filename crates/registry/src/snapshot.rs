@@ -4,7 +4,7 @@ use crate::index::{Document, FORMAT, ParseError, parse_entry};
 use crate::search::{Index, Terms};
 use crate::types::Damaged;
 use crate::{RegistryError, disk};
-use jarvis_protocol::{Capability, CapabilityName};
+use jarvis_protocol::{Capability, CapabilityName, Status};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -49,6 +49,8 @@ pub(crate) struct Snapshot {
     pub document: Document,
     pub entries: Vec<Arc<Entry>>,
     by_name: HashMap<CapabilityName, usize>,
+    /// Other names of entries that are not retired; the first entry that has one bears it.
+    by_alias: HashMap<CapabilityName, usize>,
     search: OnceLock<Index>,
 }
 
@@ -82,6 +84,7 @@ impl Snapshot {
 
     fn build(stamp: Option<Stamp>, bytes: Vec<u8>, document: Document, previous: Option<&Arc<Snapshot>>) -> Snapshot {
         let mut by_name = HashMap::with_capacity(document.entries.len());
+        let mut by_alias = HashMap::new();
         let mut entries: Vec<Arc<Entry>> = Vec::with_capacity(document.entries.len());
         for (i, raw) in document.entries.iter().enumerate() {
             let known = previous
@@ -98,11 +101,14 @@ impl Snapshot {
                     entry = Arc::new(Entry { raw: raw.clone(), parsed, terms: OnceLock::new() });
                 } else {
                     by_name.insert(capability.name.clone(), i);
+                    for alias in capability.aliases.iter().filter(|_| capability.status != Status::Retired) {
+                        by_alias.entry(alias.clone()).or_insert(i);
+                    }
                 }
             }
             entries.push(entry);
         }
-        Snapshot { stamp, bytes, document, entries, by_name, search: OnceLock::new() }
+        Snapshot { stamp, bytes, document, entries, by_name, by_alias, search: OnceLock::new() }
     }
 
     pub fn exists(&self) -> bool {
@@ -115,6 +121,18 @@ impl Snapshot {
 
     pub fn get(&self, name: &CapabilityName) -> Option<&Capability> {
         self.position(name).and_then(|i| self.capability(i))
+    }
+
+    /// Whom `name` is another name of.
+    pub fn bearer(&self, name: &CapabilityName) -> Option<&Capability> {
+        self.by_alias.get(name).and_then(|i| self.capability(*i))
+    }
+
+    /// What answers to `name`: the one of that name, and if that is retired or not there, the one that bears it as an
+    /// alias.
+    pub fn resolve(&self, name: &CapabilityName) -> Option<&Capability> {
+        let own = self.get(name);
+        own.filter(|capability| capability.status != Status::Retired).or_else(|| self.bearer(name)).or(own)
     }
 
     pub fn capability(&self, position: usize) -> Option<&Capability> {

@@ -1,6 +1,7 @@
 //! Counts of executions, in tables of the home's SQLite file. Reading never creates or changes the file.
 
 use crate::edges::{self, CallEdge};
+use crate::health::store;
 use crate::types::{FailingCall, InUse, Run, Stats};
 use crate::{RegistryError, in_use};
 use jarvis_protocol::{CapabilityName, Egress, Version};
@@ -67,6 +68,7 @@ impl Statistics {
             if let Some(call) = failed {
                 in_use::keep(tx, name, call)?;
             }
+            Self::count_version(tx, name, run)?;
             for egress in &run.egress {
                 record_egress(tx, name, egress)?;
             }
@@ -109,7 +111,7 @@ impl Statistics {
         }
         self.write(|tx| {
             let tables = ["capability_totals", "capability_errors", "capability_runs", "capability_egress"];
-            for table in tables.into_iter().chain(in_use::TABLES) {
+            for table in tables.into_iter().chain(in_use::TABLES).chain(store::TABLES) {
                 tx.execute(&format!("DELETE FROM {table} WHERE name = ?"), [name.as_str()])?;
             }
             edges::forget(tx, name)
@@ -122,7 +124,7 @@ impl Statistics {
     }
 
     /// What is read where there is no file yet: nothing.
-    fn read<T: Default>(
+    pub(crate) fn read<T: Default>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
     ) -> Result<T, RegistryError> {
@@ -153,7 +155,7 @@ impl Statistics {
         }
     }
 
-    fn write<T>(
+    pub(crate) fn write<T>(
         &self,
         work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, RegistryError> {
@@ -235,6 +237,7 @@ fn open_to_write(path: &std::path::Path) -> Result<Connection, rusqlite::Error> 
     db.execute_batch(SCHEMA)?;
     db.execute_batch(edges::SCHEMA)?;
     db.execute_batch(in_use::SCHEMA)?;
+    db.execute_batch(store::SCHEMA)?;
     Ok(db)
 }
 

@@ -32,6 +32,19 @@ impl Registry {
     /// # Errors
     /// Before the version is in force nothing has changed; `NotCommitted` alone says that it is in force.
     pub fn register(&self, new: NewVersion) -> Result<Registered, RegistryError> {
+        self.register_in_place_of(new, &[])
+    }
+
+    /// The same, and in the same moment the capabilities called `retired` are retired: what is registered answers for
+    /// them. Either all of it is in force, or nothing has changed.
+    ///
+    /// # Errors
+    /// As of [`register`](Self::register), and `NotFound` where one of `retired` is not there.
+    pub fn register_in_place_of(
+        &self,
+        new: NewVersion,
+        retired: &[CapabilityName],
+    ) -> Result<Registered, RegistryError> {
         let name = new.capability.name.clone();
         let invalid = |problem: String| RegistryError::Invalid { name: name.to_string(), problem };
         let now: jiff::Timestamp = new.now.parse().map_err(|e| invalid(format!("time `{}`: {e}", new.now)))?;
@@ -53,7 +66,9 @@ impl Registry {
         let edited = previous.filter(|_| !untouched);
         let before = edited.map(|p| self.as_registered(p)).transpose()?.flatten().map(|(found, _)| found);
         let capability = successor(previous, before.as_ref().or(previous), &new);
+        one_bearer(&snapshot, &capability, retired)?;
         if let Some(previous) = previous
+            && retired.is_empty()
             && nothing_new(previous, &capability)
             && untouched
         {
@@ -68,6 +83,11 @@ impl Registry {
         match snapshot.position(&name) {
             Some(i) => document.entries[i] = raw,
             None => document.entries.push(raw),
+        }
+        for other in retired {
+            let (position, other) = found(&snapshot, other)?;
+            let other = Capability { status: Status::Retired, ..other.clone() };
+            document.entries[position] = entry(&other).map_err(|e| invalid(e.to_string()))?;
         }
         let version = capability.version.to_string();
         let commit = self.put_in_force(
@@ -111,6 +131,9 @@ impl Registry {
         }
         if capability.status == status {
             return Ok(Some(git.head_id()?.unwrap_or_default()));
+        }
+        if status != Status::Retired {
+            one_bearer(&snapshot, capability, &[])?;
         }
         let capability = Capability { status, ..capability.clone() };
         let mut document = snapshot.document.clone();
@@ -252,6 +275,29 @@ fn found<'a>(snapshot: &'a Snapshot, name: &CapabilityName) -> Result<(usize, &'
     position
         .and_then(|i| snapshot.capability(i).map(|cap| (i, cap)))
         .ok_or_else(|| RegistryError::NotFound(name.to_string()))
+}
+
+/// A name and its other names lead to one capability: `capability` may not be called as another one is also called, nor
+/// answer to the name of one that is there. Retired ones have given theirs up, and those of `retired` are about to.
+fn one_bearer(snapshot: &Snapshot, capability: &Capability, retired: &[CapabilityName]) -> Result<(), RegistryError> {
+    let name = &capability.name;
+    let other_bearer = |of: &CapabilityName| {
+        let bearer = snapshot.bearer(of).filter(|b| b.name != *name && !retired.contains(&b.name));
+        bearer.map(|b| RegistryError::AliasTaken { name: of.to_string(), bearer: b.name.to_string() })
+    };
+    if let Some(taken) = other_bearer(name) {
+        return Err(taken);
+    }
+    for alias in &capability.aliases {
+        let named = snapshot.get(alias).filter(|c| c.status != Status::Retired && !retired.contains(alias));
+        if alias == name || named.is_some() {
+            return Err(RegistryError::AliasIsName { name: name.to_string(), alias: alias.to_string() });
+        }
+        if let Some(taken) = other_bearer(alias) {
+            return Err(taken);
+        }
+    }
+    Ok(())
 }
 
 /// `new` with what the registry decides: version, status, digest, changelog, and all that survives an update. What

@@ -9,7 +9,7 @@ use crate::{
     answer::plain,
     conversation::Conversation,
     repair::can_lead,
-    turn::{Front, Turn},
+    turn::{Front, Turn, built},
 };
 use decide::Choice;
 use jarvis_dispatch::CallError;
@@ -161,9 +161,13 @@ impl Flow<'_> {
         let Choice::Build(mut plan) = self.decide(request, earlier, &[]).await? else {
             return Err(Stop::Failed(failed_body(failed, problem)));
         };
-        let name = CapabilityName::new(failed).map_err(|e| forge_failure(&e))?;
+        let mut name = CapabilityName::new(failed).map_err(|e| forge_failure(&e))?;
         let registry = self.forge.dispatch().registry();
-        let old = registry.get(&name).map_err(|e| Stop::Failed(e.body()))?;
+        let old = registry.resolve(&name).map_err(|e| Stop::Failed(e.body()))?;
+        if let Some(old) = &old {
+            // It may have been run by another name of it.
+            name = old.name.clone();
+        }
         if old.is_some_and(|old| jarvis_dispatch::check_arguments(&old.parameters, &plan.args()).is_ok()) {
             plan.name = name.clone();
         } else {
@@ -252,7 +256,7 @@ impl Flow<'_> {
     ) -> Result<Choice, Stop> {
         let registry = self.forge.dispatch().registry();
         let draft = plan.capability(request, self.front.model.id());
-        let named = registry.get(&plan.name).map_err(|e| Stop::Failed(e.body()))?;
+        let named = registry.resolve(&plan.name).map_err(|e| Stop::Failed(e.body()))?;
         let alike = |found: &Capability| {
             found.status == Status::Active && jarvis_registry::similarity(found, &draft) >= jarvis_registry::SIMILAR
         };
@@ -288,7 +292,7 @@ impl Flow<'_> {
         let registry = self.forge.dispatch().registry();
         let stem = plan.name.as_str().to_owned();
         let mut number = 2;
-        while registry.get(&plan.name).map_err(|e| Stop::Failed(e.body()))?.is_some() {
+        while registry.resolve(&plan.name).map_err(|e| Stop::Failed(e.body()))?.is_some() {
             plan.name = CapabilityName::new(format!("{stem}_{number}")).map_err(|e| forge_failure(&e))?;
             number += 1;
         }
@@ -374,7 +378,7 @@ impl Flow<'_> {
         };
         let name = match grower.grow(request, &plan).await {
             Ok(Grown::Kept(accepted)) => {
-                self.turn.mark_built(accepted.name.as_str());
+                built(self.turn, self.forge, accepted.name.as_str(), self.front.emit);
                 accepted.name
             }
             Ok(Grown::OnlyRan { result, reason }) => {

@@ -1,7 +1,7 @@
 //! `jarvis cap run | enable | disable | rm | rollback`: one capability, named.
 
 use super::told::Told;
-use super::{calls, done, existing};
+use super::{answering, calls, done, existing};
 use crate::cli::{ApproveArg, Place, Reach};
 use crate::error::{Outcome, usage};
 use crate::home::Home;
@@ -76,7 +76,7 @@ pub fn execute(home: &Home, args: &Run, json: bool) -> Outcome {
     let given = arguments(&args.args)?;
     run::enter(&args.place)?;
     let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
-    existing(dispatch.registry(), &args.name)?;
+    answering(dispatch.registry(), &args.name)?;
     let mut told = Told::new();
     let ran = run::block(async |signals| {
         Ok(dispatch.run(&args.name, given, &mut |event| told.event(event), &signals.work()).await)

@@ -1,6 +1,6 @@
 //! `jarvis cap list | search | show | history`: looking, changing nothing.
 
-use super::{calls, existing};
+use super::{answering, calls, existing};
 use crate::cli::Reach;
 use crate::error::Outcome;
 use crate::home::Home;
@@ -71,7 +71,8 @@ fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
 pub fn show(home: &Home, name: &str, with_code: bool, json: bool) -> Outcome {
     let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
     let registry = dispatch.registry();
-    let capability = existing(registry, name)?;
+    // What is retired can be looked at although another one answers to its name.
+    let capability = existing(registry, name).or_else(|_| answering(registry, name))?;
     let stats = registry.stats(&capability.name)?;
     let code = registry.code(&capability)?;
     let related = calls::related(&dispatch, &capability)?;
@@ -105,6 +106,7 @@ pub fn show(home: &Home, name: &str, with_code: bool, json: bool) -> Outcome {
             out.push(format!("{label:<12}{}", term::flat(&text)));
         }
     };
+    add("also called", capability.aliases.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
     add("fits", capability.triggers.join("; "));
     add("not for", capability.suppression.join("; "));
     if capability.grants.is_empty() {

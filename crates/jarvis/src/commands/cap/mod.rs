@@ -3,11 +3,14 @@
 mod calls;
 mod change;
 mod check;
+mod doctor;
 mod look;
 mod register;
 mod repair;
+mod stats;
 mod test;
 mod told;
+mod unify;
 
 use crate::cli::{Common, unused_model};
 use crate::error::{Failure, Outcome};
@@ -55,6 +58,17 @@ pub enum Cap {
     /// Puts an earlier version back, as a new one, after the same checks; without VERSION the one before the current.
     #[command(after_help = "Examples:\n  jarvis cap rollback fibonacci\n  jarvis cap rollback fibonacci 1.0.0")]
     Rollback(change::Rollback),
+    /// What is there twice, unused, failing, too specific or broken, each with what settles it; and what reuse saved.
+    #[command(after_help = "Examples:\n  jarvis cap doctor\n  jarvis cap doctor --run --json")]
+    Doctor(doctor::Doctor),
+    /// Makes others one with KEEP: it passes the examples of all and answers to all names, and they are retired.
+    #[command(arg = unify::model(), after_help = unify::HELP)]
+    Unify(unify::Unify),
+    /// Runs, failures and times; of one capability by version and by who ran it. With --health the measures of the library.
+    #[command(
+        after_help = "Examples:\n  jarvis cap stats\n  jarvis cap stats fibonacci\n  jarvis cap stats --health --run --json"
+    )]
+    Stats(stats::Stats),
     /// Lets a capability be found and run (again).
     #[command(after_help = "Example:\n  jarvis cap enable fibonacci")]
     Enable(change::Enable),
@@ -96,6 +110,9 @@ pub fn run(args: Cap, common: &Common) -> Outcome {
         Cap::Rm { name } => change::remove(&home, &name, json),
         Cap::Run(args) => change::execute(&home, &args, json),
         Cap::Register(args) => register::register(&home, &args, json),
+        Cap::Doctor(args) => doctor::doctor(&home, &args, json),
+        Cap::Unify(args) => unify::unify(&home, &args, common),
+        Cap::Stats(args) => stats::stats(&home, &args, json),
         Cap::Rollback(args) => change::roll_back(&home, &args, json),
     }
 }
@@ -106,7 +123,21 @@ fn existing(registry: &Registry, name: &str) -> Outcome<Capability> {
         Failure::from(body.hint("`jarvis cap list` shows what there is"))
     };
     let valid = CapabilityName::new(name).map_err(|_| unknown())?;
-    registry.get(&valid)?.ok_or_else(unknown)
+    match (registry.get(&valid)?, registry.resolve(&valid)?) {
+        (Some(capability), _) => Ok(capability),
+        (None, None) => Err(unknown()),
+        // What changes a capability must name it.
+        (None, Some(bearer)) => {
+            let body = ErrorBody::new(ErrorKind::NotFound, format!("no capability is called `{name}`"));
+            Err(body.hint(format!("it is another name of `{}`", bearer.name)).into())
+        }
+    }
+}
+
+/// The same for looking and running, where another name will do.
+fn answering(registry: &Registry, name: &str) -> Outcome<Capability> {
+    let by_alias = CapabilityName::new(name).ok().map(|name| registry.resolve(&name)).transpose()?.flatten();
+    by_alias.map_or_else(|| existing(registry, name), Ok)
 }
 
 fn done(json: bool, shown: &Value, words: String) -> Outcome {

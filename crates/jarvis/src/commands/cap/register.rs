@@ -46,6 +46,7 @@ The keys; name, capability and examples are needed:
   capability   what it does, in one sentence
   triggers     situations in which it fits, in any language; search goes by them
   suppression  look-alike situations in which it must not be used
+  aliases      other names that it answers to; nothing else may have them
   parameters   JSON Schema of the arguments: an object, without $ref
   returns      JSON Schema of the result
   examples     calls that must pass, each with args and
