@@ -8,7 +8,7 @@ use crate::{
 };
 use jarvis_dispatch::{Approver, CallError};
 use jarvis_model::{Completion, Delta, Finish, ModelError, ModelHandle};
-use jarvis_protocol::{ErrorBody, Event, Message, StopReason, ToolCall};
+use jarvis_protocol::{ErrorBody, Event, Message, Purpose, Role, StopReason, ToolCall};
 use serde_json::{Value, json};
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -121,6 +121,10 @@ async fn ask(
     request.stable_prefix = 1;
     request.tools = bootstrap::specs();
     request.max_tokens = REPLY_TOKENS;
+    request.purpose = match conversation.last() {
+        Some(last) if last.role == Role::Tool => Purpose::Tools,
+        _ => Purpose::Chat,
+    };
     let mut on_delta = |delta| match delta {
         Delta::Text(text) => emit(Event::TextDelta { text }),
         Delta::Reasoning(text) => emit(Event::ReasoningDelta { text }),

@@ -37,7 +37,7 @@ impl Backend for Counter {
                 tool_calls: vec![ToolCall { id: "a".into(), name: "f".into(), args }],
                 malformed_calls: vec![],
                 alternatives: vec!["other".into()],
-                usage: Usage { input_tokens: n, output_tokens: 1, cached_tokens: 0, cost_usd: 0.25 },
+                usage: Usage { input_tokens: n, output_tokens: 1, cost_usd: 0.25, ..Usage::default() },
                 finish: Finish::ToolCalls,
             })
         })

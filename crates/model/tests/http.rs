@@ -26,6 +26,8 @@ fn endpoint(base_url: String) -> Endpoint {
         total_timeout: Duration::from_secs(20),
         retries: 2,
         extra_headers: vec![],
+        extra_body: serde_json::Map::new(),
+        replay_reasoning: None,
     }
 }
 
@@ -164,7 +166,7 @@ async fn anthropic_answers_whole_with_its_headers_and_samples_one_by_one() {
         let mut r = request(Wire::Anthropic, endpoint);
         r.stream = false;
         let got = send(&r).await.0.unwrap();
-        assert_eq!((got.text.as_str(), got.reasoning.as_deref()), ("Looking.", Some("hm")));
+        assert_eq!((got.text.as_str(), got.reasoning.unwrap().text.as_str()), ("Looking.", "hm"));
         assert_eq!((got.tool_calls[0].name.as_str(), &got.tool_calls[0].args), ("now", &json!({})));
         assert_eq!((got.usage.input_tokens, got.usage.cached_tokens, got.finish), (9, 4, Finish::ToolCalls));
     }

@@ -1,7 +1,7 @@
 //! Reads Anthropic messages, streamed or whole. What an event is, its data says; the `event:` line may be missing.
 
 use jarvis_protocol::Usage;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::calls::Fragment;
 use super::draft::{Draft, Emit};
@@ -108,7 +108,13 @@ impl Reader {
             "thinking" => {
                 self.block = Block::Thinking;
                 self.apart = true;
+                self.draft.begin_block(block.clone(), emit);
                 self.draft.add_reasoning(text("thinking"), emit);
+            }
+            "redacted_thinking" => {
+                self.block = Block::Thinking;
+                self.apart = true;
+                self.draft.begin_block(block.clone(), emit);
             }
             _ => {
                 self.block = Block::Other;
@@ -121,12 +127,25 @@ impl Reader {
         let text = |field: &str| delta.get(field).and_then(Value::as_str).unwrap_or_default();
         match text("type") {
             "text_delta" => self.text(text("text"), emit),
-            "thinking_delta" => self.draft.add_reasoning(text("thinking"), emit),
+            "thinking_delta" => {
+                if self.block != Block::Thinking {
+                    // A proxy that left out the start of the block.
+                    self.stop();
+                    self.block = Block::Thinking;
+                    self.apart = true;
+                    self.draft.begin_block(json!({"type": "thinking", "thinking": ""}), emit);
+                }
+                self.draft.extend_block("thinking", text("thinking"));
+                self.draft.add_reasoning(text("thinking"), emit);
+            }
+            "signature_delta" if self.block == Block::Thinking => {
+                self.draft.extend_block("signature", text("signature"));
+            }
             "input_json_delta" if self.block == Block::Call && !text("partial_json").is_empty() => {
                 self.whole_input = None;
                 self.draft.calls.append_to_last(text("partial_json"));
             }
-            // Signatures and citations; and the input of tools that the provider runs itself.
+            // Citations; and the input of tools that the provider runs itself.
             _ => {}
         }
     }
@@ -147,7 +166,9 @@ impl Reader {
         if let Some(input) = self.whole_input.take().filter(|v| !empty(v)) {
             self.draft.calls.append_to_last(&input.to_string());
         }
-        self.block = Block::Other;
+        if std::mem::replace(&mut self.block, Block::Other) == Block::Thinking {
+            self.draft.end_block();
+        }
     }
 
     fn end(&mut self, stop_reason: Option<&Value>) {
@@ -179,7 +200,8 @@ impl Reader {
             input_tokens: counts.fresh + counts.cache_read + counts.cache_write,
             output_tokens: counts.output,
             cached_tokens: counts.cache_read,
-            cost_usd: 0.0,
+            cache_write_tokens: counts.cache_write,
+            ..Usage::default()
         });
     }
 }

@@ -19,6 +19,8 @@ fn endpoint(base_url: &str, model: &str) -> Endpoint {
         total_timeout: Duration::from_secs(600),
         retries: 0,
         extra_headers: vec![("x-token".into(), "hidden".into())],
+        extra_body: serde_json::Map::new(),
+        replay_reasoning: None,
     }
 }
 
