@@ -24,26 +24,75 @@ const LEAST_IMAGE: u64 = 85;
 /// Pixels for one token of an image.
 const PIXELS: u64 = 750;
 
+/// Unbroken letters and digits from this length on are no words: base64, digests.
+const BLOB: u64 = 40;
+
 pub fn estimate_tokens(text: &str) -> u64 {
     let mut hundredths = 0;
+    let mut solid = Solid::default();
     let mut rest = text.chars().peekable();
-    let mut before = Kind::Space;
     while let Some(first) = rest.next() {
-        let kind = kind(first);
-        let mut length = 1;
-        let mut line_ends = u64::from(first == '\n');
-        let mut upper = first.is_uppercase();
+        let mut run = Run { kind: kind(first), first, last: first, length: 1, breaks_line: first == '\n' };
         // `camelCase` is two words, `CAPITALS` one.
-        while let Some(next) = rest.next_if(|c| self::kind(*c) == kind && !(kind == Kind::Word && !upper && c.is_uppercase()))
-        {
-            length += 1;
-            line_ends += u64::from(next == '\n');
-            upper = next.is_uppercase();
+        let more = |run: &Run, c: char| {
+            kind(c) == run.kind && !(run.kind == Kind::Word && c.is_uppercase() && !run.last.is_uppercase())
+        };
+        while let Some(next) = rest.next_if(|c| more(&run, *c)) {
+            run.length += 1;
+            run.last = next;
+            run.breaks_line |= next == '\n';
         }
-        hundredths += cost(kind, length, line_ends, before);
-        before = kind;
+        if matches!(run.kind, Kind::Word | Kind::Digit) {
+            solid.length += run.length;
+            solid.cost += run.cost();
+        } else {
+            hundredths += std::mem::take(&mut solid).total() + run.cost();
+        }
     }
-    u64::div_ceil(hundredths, 100)
+    (hundredths + solid.total()).div_ceil(100)
+}
+
+/// Words and digits with nothing between them.
+#[derive(Default)]
+struct Solid {
+    length: u64,
+    cost: u64,
+}
+
+impl Solid {
+    fn total(self) -> u64 {
+        if self.length < BLOB { self.cost } else { self.cost.max(self.length * 75) }
+    }
+}
+
+/// Characters of one kind in a row.
+struct Run {
+    kind: Kind,
+    first: char,
+    last: char,
+    length: u64,
+    breaks_line: bool,
+}
+
+impl Run {
+    /// In hundredths of a token.
+    fn cost(&self) -> u64 {
+        let length = self.length;
+        match self.kind {
+            // Line ends join what is before them; an indentation is mostly a token.
+            Kind::Space if self.breaks_line => 25 + if self.last == '\n' { 0 } else { 65 },
+            // One space belongs to the word behind it.
+            Kind::Space => u64::from(length > 1) * 60,
+            Kind::Word => 98 + length.saturating_sub(7) * 20,
+            Kind::Digit => length * 105,
+            Kind::Punctuation if self.first.is_ascii() => 85 + (length - 1) * 15,
+            Kind::Punctuation => length * 50,
+            Kind::Ideograph => 25 + length * 60,
+            Kind::Syllable => length * 70,
+            Kind::Letter => length * 40,
+            Kind::Other => length * 170,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,22 +123,6 @@ fn kind(c: char) -> Kind {
         '\u{2000}'..='\u{206F}' | '\u{3000}'..='\u{303F}' | '\u{FF00}'..='\u{FFEF}' => Kind::Punctuation,
         c if c.is_alphabetic() => Kind::Letter,
         _ => Kind::Other,
-    }
-}
-
-/// In hundredths of a token.
-fn cost(kind: Kind, length: u64, line_ends: u64, _before: Kind) -> u64 {
-    match kind {
-        // One space belongs to the word behind it; an indentation is a token, and so are the line ends before it.
-        Kind::Space if length == 1 && line_ends == 0 => 0,
-        Kind::Space => 100,
-        Kind::Word => 100 + length.saturating_sub(7) * 15,
-        Kind::Digit => length * 100,
-        Kind::Punctuation => 50 + length * 50,
-        Kind::Ideograph => length * 65,
-        Kind::Syllable => length * 80,
-        Kind::Letter => length * 45,
-        Kind::Other => length * 200,
     }
 }
 
@@ -142,4 +175,60 @@ pub(crate) fn usage(request: &Request, completion: &Completion) -> Usage {
         + calls(&completion.tool_calls)
         + malformed;
     Usage { input_tokens: self::request(request), output_tokens: output, estimated: true, ..Usage::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn text_is_counted_by_its_kinds() {
+        for (text, from, to) in [
+            ("", 0, 0),
+            ("Hello, world!", 3, 4),
+            ("你好世界", 2, 3),
+            ("fn estimateTokens(text: &str) -> u64 {", 11, 14),
+            ("{\"id\": 12, \"ok\": true}", 10, 13),
+            ("1234567890", 10, 11),
+            ("\n\n\n", 1, 1),
+            ("🎉🎉", 2, 4),
+        ] {
+            let count = estimate_tokens(text);
+            assert!((from..=to).contains(&count), "{text:?}: {count}");
+        }
+        // Base64 costs far more than words of its length.
+        assert!(estimate_tokens(&"aGVsbG8gd29ybGQh".repeat(50)) > 500);
+    }
+
+    #[test]
+    fn everything_a_message_carries_counts() {
+        let plain = estimate_message(&Message::assistant("hi"));
+        let mut called = Message::assistant("hi");
+        called.tool_calls =
+            vec![ToolCall { id: "a".into(), name: "write".into(), args: json!({"text": "word ".repeat(200)}) }];
+        let with_call = estimate_message(&called);
+        assert!(with_call > plain + 180, "{with_call}");
+        called.reasoning = Some(Reasoning::from("thought ".repeat(100).as_str()));
+        assert!(estimate_message(&called) > with_call + 90, "it goes back with its call");
+        let png = |w: u32, h: u32| {
+            let head = [b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".as_slice(), &w.to_be_bytes(), &h.to_be_bytes()].concat();
+            let mut message = Message::user("");
+            message.images = vec![Image::from_bytes(&head, None).unwrap()];
+            estimate_message(&message) - FRAME
+        };
+        assert_eq!((png(16, 16), png(750, 1000), png(9000, 9000)), (85, 1000, 1600));
+        let tool = ToolSpec { name: "f".into(), description: "x ".repeat(100), parameters: json!({"type": "object"}) };
+        assert!(prompt("m", &[], &[tool]) > 100);
+    }
+
+    #[test]
+    fn signed_reasoning_counts_for_the_model_that_gets_it_back() {
+        let mut message = Message::assistant("done");
+        let text = "thought ".repeat(100);
+        let blocks = vec![json!({"type": "thinking", "thinking": text, "signature": "s"})];
+        message.reasoning = Some(Reasoning { text, model: "a/m".into(), blocks, ..Reasoning::default() });
+        let messages = [message];
+        assert!(prompt("a/m", &messages, &[]) > prompt("b/m", &messages, &[]) + 90);
+    }
 }

@@ -53,7 +53,8 @@ impl Calls {
         self.slots.is_empty()
     }
 
-    pub fn add(&mut self, fragment: &Fragment<'_>) {
+    /// The number of the call that it belongs to.
+    pub fn add(&mut self, fragment: &Fragment<'_>) -> usize {
         let at = self.slot_for(fragment);
         let slot = &mut self.slots[at];
         if slot.id.is_empty() {
@@ -77,11 +78,12 @@ impl Calls {
             }
             Some(other) => slot.arguments = other.to_string(),
         }
+        at
     }
 
-    /// Text for the arguments of the call that was begun last.
-    pub fn append_to_last(&mut self, arguments: &str) {
-        if let Some(slot) = self.slots.last_mut() {
+    /// More text for the arguments of a call.
+    pub fn append(&mut self, at: usize, arguments: &str) {
+        if let Some(slot) = self.slots.get_mut(at) {
             slot.arguments.push_str(arguments);
         }
     }

@@ -71,25 +71,20 @@ impl Draft {
         }
     }
 
-    /// A block of reasoning that has begun, as it came.
-    pub fn begin_block(&mut self, block: Value, emit: Emit<'_>) {
+    /// A block of reasoning that has begun, as it came; its number.
+    pub fn begin_block(&mut self, block: Value, emit: Emit<'_>) -> usize {
         if !self.reasoning.is_empty() && block.get("thinking").is_some() {
             self.add_reasoning("\n\n", emit);
         }
         self.blocks.push(block);
+        self.blocks.len() - 1
     }
 
-    /// More text for a field of the block begun last.
-    pub fn extend_block(&mut self, field: &str, piece: &str) {
-        if let Some(Value::Object(block)) = self.blocks.last_mut() {
+    /// More text for a field of a block.
+    pub fn extend_block(&mut self, at: usize, field: &str, piece: &str) {
+        if let Some(Value::Object(block)) = self.blocks.get_mut(at) {
             append(block, field, piece);
         }
-    }
-
-    /// A block that stayed empty is none.
-    pub fn end_block(&mut self) {
-        let says = |block: &Value, field: &str| block.get(field).and_then(Value::as_str).is_some_and(|t| !t.is_empty());
-        self.blocks.pop_if(|b| !["thinking", "signature", "data"].iter().any(|f| says(b, f)));
     }
 
     /// One entry of `reasoning_details`. A stream sends an entry in pieces under one index.
@@ -137,7 +132,7 @@ impl Draft {
             reasoning: Some(Reasoning {
                 text: self.reasoning,
                 model: request.handle().id().to_owned(),
-                blocks: self.blocks,
+                blocks: self.blocks.into_iter().filter(says_something).collect(),
                 calls: extras,
             })
             .filter(|r| !r.is_empty()),
@@ -154,6 +149,12 @@ impl Draft {
         });
         completion
     }
+}
+
+/// Anthropic's blocks that stayed empty are none; a signature alone is one. Others' are theirs to judge.
+fn says_something(block: &Value) -> bool {
+    let says = |field: &str| block.get(field).and_then(Value::as_str).is_some_and(|t| !t.is_empty());
+    block.get("type").is_none_or(|t| t != "thinking") || says("thinking") || says("signature")
 }
 
 fn append(block: &mut Map<String, Value>, field: &str, piece: &str) {

@@ -1,6 +1,6 @@
 //! One HTTP exchange with a provider: connect, send, read with limits in time and size.
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url};
 use std::time::{Duration, SystemTime};
 
@@ -91,6 +91,16 @@ impl Http {
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => Err(self.hung(self.connect)),
             Ok(Err(error)) => Err(ModelError::Network { host: self.host.clone(), message: innermost(&error) }),
         }
+    }
+
+    /// Nothing here unpacks an answer, and nothing asked for a packed one.
+    pub fn check_encoding(response: &Response) -> Result<(), ModelError> {
+        let encoding = response.headers().get(CONTENT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        if encoding.is_empty() || encoding.eq_ignore_ascii_case("identity") {
+            return Ok(());
+        }
+        let message = format!("the server sent it packed ({encoding}), which it was not asked for");
+        Err(ModelError::Protocol { message })
     }
 
     /// The next bytes of the body; `None` at its end.

@@ -14,7 +14,10 @@ mod payload_tests;
 mod provider;
 mod sse;
 #[cfg(test)]
+mod stream_table;
+#[cfg(test)]
 mod stream_tests;
+mod surrogates;
 
 use jarvis_protocol::{Message, Role};
 use serde_json::{Map, Value};
