@@ -49,7 +49,12 @@ impl Account {
         if state.estimated == 0.0 {
             return estimate;
         }
-        #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "small"
+        )]
         let corrected = (estimate as f64 * state.counted / state.estimated).ceil() as u64;
         corrected
     }

@@ -136,7 +136,8 @@ pub fn estimate_message(message: &Message) -> u64 {
 
 /// Of all that a model is sent. `model` gets back the reasoning that it signed, with every message.
 pub(crate) fn prompt(model: &str, messages: &[Message], tools: &[ToolSpec]) -> u64 {
-    let signed = |m: &&Message| m.tool_calls.is_empty() && m.reasoning.as_ref().is_some_and(|r| !r.blocks_of(model).is_empty());
+    let signed =
+        |m: &&Message| m.tool_calls.is_empty() && m.reasoning.as_ref().is_some_and(|r| !r.blocks_of(model).is_empty());
     let thought: u64 = messages.iter().filter(signed).filter_map(|m| m.reasoning.as_ref()).map(reasoning).sum();
     messages.iter().map(estimate_message).sum::<u64>() + thought + tools.iter().map(tool).sum::<u64>()
 }

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
 
 use futures::future::BoxFuture;
-use jarvis_model::{Backend, Completion, Delta, Finish, ModelError, ModelHandle, Price, Request, Traits, estimate_tokens};
+use jarvis_model::{
+    Backend, Completion, Delta, Finish, ModelError, ModelHandle, Price, Request, Traits, estimate_tokens,
+};
 use jarvis_protocol::{Image, Message, Purpose, ToolSpec, Usage};
 use serde_json::json;
 use std::sync::Arc;
@@ -90,7 +92,8 @@ async fn counts_that_cannot_be_tokens_teach_nothing() {
 #[test]
 fn tools_and_images_take_room_too() {
     let model = handle(1, false);
-    let tool = ToolSpec { name: "f".into(), description: "Adds two numbers.".into(), parameters: json!({"type": "object"}) };
+    let tool =
+        ToolSpec { name: "f".into(), description: "Adds two numbers.".into(), parameters: json!({"type": "object"}) };
     let bare = model.count(&prose(), &[]).count;
     assert!(model.count(&prose(), &[tool]).count > bare + 10);
     let mut seen = prose();
@@ -139,7 +142,9 @@ mod tokenizer {
     /// The smallest GGUF of the folder.
     fn embedded(states: &std::path::Path) -> Option<ModelHandle> {
         let Some(dir) = std::env::var_os("JARVIS_TEST_MODEL_DIR") else {
-            jarvis_testkit::skipped("the estimate against a tokenizer: JARVIS_TEST_MODEL_DIR names no folder with a GGUF file");
+            jarvis_testkit::skipped(
+                "the estimate against a tokenizer: JARVIS_TEST_MODEL_DIR names no folder with a GGUF file",
+            );
             return None;
         };
         let files = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap());
@@ -185,7 +190,10 @@ mod tokenizer {
             let real = model.count(&[Message::user(&text)], &[]).count - empty.count;
             let estimate = estimate_tokens(&text);
             let percent = (estimate as f64 / real as f64 - 1.0) * 100.0;
-            println!("{name}: {} characters, {real} tokens, estimate {estimate} ({percent:+.1} %)", text.chars().count());
+            println!(
+                "{name}: {} characters, {real} tokens, estimate {estimate} ({percent:+.1} %)",
+                text.chars().count()
+            );
             assert!(real > 200 && percent.abs() <= 15.0, "{name}: {percent:+.1} %");
         }
     }
@@ -194,8 +202,12 @@ mod tokenizer {
     async fn the_exact_count_is_what_the_engine_then_reads() {
         let states = tempfile::tempdir().unwrap();
         let Some(model) = embedded(states.path()) else { return };
-        let messages =
-            vec![Message::system("Be brief."), Message::user("数到三。"), Message::assistant("一二三"), Message::user("again")];
+        let messages = vec![
+            Message::system("Be brief."),
+            Message::user("数到三。"),
+            Message::assistant("一二三"),
+            Message::user("again"),
+        ];
         let count = model.count(&messages, &[]);
         let mut request = model.request(messages.clone());
         request.max_tokens = 1;

@@ -91,7 +91,8 @@ impl Draft {
     pub fn add_detail(&mut self, detail: &Value, whole: bool) {
         let Value::Object(piece) = detail else { return };
         let same = |block: &Value| ["index", "type"].iter().all(|f| block.get(f) == piece.get(*f));
-        let begun = self.blocks.iter_mut().filter(|b| !whole && b.get("index").is_some_and(|i| !i.is_null()) && same(b));
+        let begun =
+            self.blocks.iter_mut().filter(|b| !whole && b.get("index").is_some_and(|i| !i.is_null()) && same(b));
         let Some(Value::Object(block)) = begun.last() else { return self.blocks.push(detail.clone()) };
         for (field, value) in piece {
             match (field.as_str(), value) {

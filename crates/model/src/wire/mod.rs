@@ -5,6 +5,8 @@ mod anthropic;
 mod anthropic_payload;
 mod calls;
 mod classify;
+#[cfg(test)]
+mod content_tests;
 mod draft;
 mod http;
 mod openai;

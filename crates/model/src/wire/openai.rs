@@ -74,7 +74,9 @@ impl Reader {
         reasoning.push_str(&thought);
         for detail in said.get("reasoning_details").and_then(Value::as_array).into_iter().flatten() {
             self.draft.add_detail(detail, whole);
-            if said.get("reasoning").is_none_or(Value::is_null) && said.get("reasoning_content").is_none_or(Value::is_null) {
+            if said.get("reasoning").is_none_or(Value::is_null)
+                && said.get("reasoning_content").is_none_or(Value::is_null)
+            {
                 let piece = ["text", "summary"].into_iter().find_map(|f| detail.get(f).and_then(Value::as_str));
                 reasoning.push_str(piece.unwrap_or_default());
             }
@@ -153,11 +155,8 @@ fn usage(value: &Value) -> Option<Usage> {
         "/cache_read_input_tokens",
     ];
     let written = ["/prompt_tokens_details/cache_write_tokens", "/cache_creation_input_tokens"];
-    let reasoning = [
-        "/completion_tokens_details/reasoning_tokens",
-        "/output_tokens_details/reasoning_tokens",
-        "/reasoning_tokens",
-    ];
+    let reasoning =
+        ["/completion_tokens_details/reasoning_tokens", "/output_tokens_details/reasoning_tokens", "/reasoning_tokens"];
     let cached_tokens = first(&cached).unwrap_or(0).min(input);
     // Gemini and xAI leave reasoning out of the completion; the total has it.
     let output = first(&["/completion_tokens", "/output_tokens"]).unwrap_or(0);

@@ -173,3 +173,170 @@ pub(super) const TABLE: &[(&str, &str)] = &[
     ("openai/vllm_old_text_then_object", "text, 1 call; tool_calls"),
     ("openai/whole_call_sent_again", "1 call; tool_calls"),
 ];
+
+/// What providers are known to do and what can go wrong, with the streams that show it.
+pub(super) const COVERED: &[(&str, &[&str])] = &[
+    ("empty id and name in every later delta (DashScope)", &["openai/dashscope_empty_id_and_name"]),
+    (
+        "entries without index (Gemini)",
+        &["openai/gemini_no_index", "openai/no_index_in_fragments", "anthropic/calls_without_index"],
+    ),
+    (
+        "no id ever (Kimi on NVIDIA, Ollama)",
+        &["openai/kimi_no_id_ever", "openai/ollama_id_never", "anthropic/id_missing"],
+    ),
+    ("an id that comes late (Ollama)", &["openai/ollama_late_id"]),
+    (
+        "no arguments at all",
+        &["openai/no_parameters_empty_arguments", "openai/no_parameters_arguments_missing", "anthropic/no_parameters"],
+    ),
+    (
+        "chunks without choices",
+        &["openai/azure_first_chunk_without_choices", "openai/usage_in_a_last_chunk_without_choices"],
+    ),
+    (
+        "a finish reason that lies",
+        &[
+            "openai/finish_stop_despite_calls",
+            "openai/finish_tool_calls_without_calls",
+            "anthropic/finish_end_turn_despite_call",
+            "anthropic/finish_tool_use_without_call",
+        ],
+    ),
+    ("an empty fragment first, pings between", &["anthropic/empty_first_delta_and_pings"]),
+    ("no `event:` line", &["anthropic/event_line_missing"]),
+    (
+        "arguments as an object, the call in one piece, text before it",
+        &[
+            "openai/arguments_as_object",
+            "openai/vllm_old_text_then_object",
+            "openai/text_before_whole_call",
+            "anthropic/input_whole_in_start",
+        ],
+    ),
+    (
+        "comments, `data:` with and without a space",
+        &["openai/comments_and_missing_spaces", "openai/done_without_space", "anthropic/crlf_and_comments"],
+    ),
+    ("data over several lines", &["openai/data_over_several_lines", "anthropic/data_over_several_lines"]),
+    (
+        "other line ends, a byte order mark",
+        &[
+            "openai/lines_end_in_crlf",
+            "openai/lines_end_in_cr",
+            "openai/bom",
+            "anthropic/lines_end_in_cr",
+            "anthropic/bom",
+        ],
+    ),
+    ("no end mark", &["openai/finish_without_done", "anthropic/end_without_message_stop"]),
+    (
+        "an end mark alone",
+        &["openai/done_without_finish_reason", "openai/done_first", "anthropic/whole_input_and_only_a_done_mark"],
+    ),
+    (
+        "an error in mid-stream",
+        &[
+            "openai/error_event_mid_stream",
+            "openai/error_rate_limit_mid_stream",
+            "openai/error_in_a_choice",
+            "anthropic/error_overloaded",
+            "anthropic/error_api_mid_stream",
+        ],
+    ),
+    (
+        "a stream that ends in the middle",
+        &[
+            "openai/broken_before_finish",
+            "openai/broken_in_arguments",
+            "openai/broken_in_an_event",
+            "anthropic/broken_after_start",
+            "anthropic/broken_in_tool_input",
+        ],
+    ),
+    (
+        "interleaved calls",
+        &["openai/parallel_interleaved", "openai/parallel_interleaved_by_id_alone", "anthropic/calls_interleaved"],
+    ),
+    ("the same id twice", &["openai/same_id_twice", "anthropic/same_id_twice"]),
+    (
+        "arguments null",
+        &[
+            "openai/arguments_null",
+            "openai/bad_arguments_null_in_text",
+            "anthropic/input_null",
+            "anthropic/bad_input_null_in_text",
+        ],
+    ),
+    (
+        "arguments that are no object",
+        &[
+            "openai/bad_arguments_list",
+            "openai/bad_arguments_string",
+            "openai/bad_arguments_number",
+            "openai/bad_arguments_true",
+            "anthropic/bad_input_list",
+            "anthropic/bad_input_string",
+        ],
+    ),
+    (
+        "arguments that are no JSON",
+        &[
+            "openai/bad_arguments_not_json",
+            "openai/bad_arguments_fenced",
+            "openai/bad_arguments_two_objects",
+            "anthropic/bad_input_not_json",
+            "anthropic/bad_input_two_objects",
+        ],
+    ),
+    (
+        "arguments cut by the limit",
+        &[
+            "openai/bad_arguments_cut_by_length",
+            "openai/bad_arguments_missing_at_length",
+            "anthropic/bad_input_cut_by_max_tokens",
+            "anthropic/bad_input_missing_at_max_tokens",
+        ],
+    ),
+    ("a call without a name", &["openai/bad_call_without_name", "anthropic/bad_call_without_name"]),
+    (
+        "no event stream at all",
+        &[
+            "openai/garbage_html",
+            "openai/garbage_event",
+            "openai/nothing",
+            "openai/only_comments",
+            "anthropic/garbage",
+            "anthropic/nothing",
+            "anthropic/only_pings",
+        ],
+    ),
+    ("bytes and escapes that are no text", &["openai/bad_utf8", "openai/half_surrogates", "anthropic/half_surrogates"]),
+    (
+        "reasoning in every form",
+        &[
+            "openai/deepseek_reasoning",
+            "openai/openrouter_reasoning_details",
+            "openai/reasoning_details_alone",
+            "openai/mistral_parts",
+            "openai/gemini_thought_signature",
+            "anthropic/thinking_signed_before_a_call",
+            "anthropic/thinking_kept_by_the_provider",
+            "anthropic/thinking_cut_by_max_tokens",
+        ],
+    ),
+    (
+        "usage in every spelling",
+        &[
+            "openai/usage_first_and_last",
+            "openai/usage_in_the_newer_spelling",
+            "openai/usage_moonshot",
+            "openai/usage_total_holds_the_reasoning",
+            "openai/usage_with_cost",
+            "openai/groq_usage",
+            "openai/deepseek_reasoning",
+            "anthropic/usage_in_every_field",
+            "anthropic/usage_only_at_the_end",
+        ],
+    ),
+];
