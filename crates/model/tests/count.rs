@@ -199,6 +199,24 @@ mod tokenizer {
     }
 
     #[tokio::test]
+    async fn the_embedded_engine_refuses_images_before_it_loads() {
+        let config = LocalConfig {
+            model_path: "/nowhere.gguf".into(),
+            name: "test".into(),
+            context_tokens: 4096,
+            threads: None,
+            gpu_layers: None,
+            state_dir: "/nowhere".into(),
+        };
+        let model = ModelHandle::new("local/test", local_traits(4096), local(config));
+        let mut message = Message::user("what is this?");
+        assert!(!model.count(std::slice::from_ref(&message), &[]).exact, "without the file it is an estimate");
+        message.images = vec![Image::from_bytes(b"GIF89a\x01\x00\x01\x00", None).unwrap()];
+        let error = model.request(vec![message]).send(&mut |_| {}, &CancellationToken::new()).await.unwrap_err();
+        assert!(matches!(error, ModelError::NotSent { .. }), "{error}");
+    }
+
+    #[tokio::test]
     async fn the_exact_count_is_what_the_engine_then_reads() {
         let states = tempfile::tempdir().unwrap();
         let Some(model) = embedded(states.path()) else { return };

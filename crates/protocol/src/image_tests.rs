@@ -15,8 +15,9 @@ fn the_bytes_tell_kind_and_pixels() {
     let lossy = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x40\x01\xf0\x00";
     let lossless = b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f\x3f\x41\x0e\x00";
     let extended = b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0\x8f\x01\x00\x2b\x01\x00";
-    let table: [(&[u8], &str, Option<(u32, u32)>); 8] = [
-        (&png(640, 480), "image/png", Some((640, 480))),
+    let square = png(640, 480);
+    let table = [
+        (square.as_slice(), "image/png", Some((640, 480))),
         (b"GIF89a\x0a\x00\x0b\x01", "image/gif", Some((10, 267))),
         (jpeg, "image/jpeg", Some((300, 20))),
         (lossy, "image/webp", Some((320, 240))),
