@@ -186,3 +186,17 @@ pub(super) fn retry_after(response: &Response) -> Option<Duration> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_that_are_logged_show_no_secret() {
+        let endpoint = crate::wire::payload_tests::endpoint("https://api.example.com", "m");
+        for wire in [Wire::OpenAi, Wire::Anthropic] {
+            let shown = format!("{:?}", headers(wire, &endpoint).unwrap());
+            assert!(shown.contains("x-token") && !shown.contains("hidden") && !shown.contains("sk-secret"), "{shown}");
+        }
+    }
+}
