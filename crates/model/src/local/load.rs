@@ -27,8 +27,6 @@ pub(super) fn backend() -> Result<&'static LlamaBackend, &'static LlamaCppError>
 
 /// `stop` breaks the loading off.
 pub(super) fn load(config: &LocalConfig, stop: &AtomicBool) -> Result<LlamaModel, ModelError> {
-    check_file(&config.model_path)?;
-    check_memory(&config.model_path)?;
     open(config, stop, false)
 }
 
@@ -40,6 +38,9 @@ pub(super) fn load_vocabulary(config: &LocalConfig, stop: &AtomicBool) -> Result
 fn open(config: &LocalConfig, stop: &AtomicBool, vocabulary_only: bool) -> Result<LlamaModel, ModelError> {
     let path = &config.model_path;
     check_file(path)?;
+    if !vocabulary_only {
+        check_memory(path)?;
+    }
     backend().map_err(|error| fault(path, &error.to_string(), "report this as a fault of jarvis"))?;
     let name = CString::new(path.as_os_str().as_encoded_bytes())
         .map_err(|_| fault(path, "the path holds a zero byte", "rename the file"))?;
