@@ -8,6 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Messages that must be said after a failed summary before the next one is tried.
 const NEXT_TRY: usize = 20;
+/// Builds until the counted tokens fit.
+const COUNTS: usize = 4;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Conversation {
@@ -40,15 +42,28 @@ impl Conversation {
         if self.strategy.summarises() && !tried && summariser.is_due(&self.history, &self.summary) {
             self.summarise(&summariser, false, turn, emit).await?;
         }
-        let built = context::build(&Input {
-            strategy: self.strategy,
-            history: &self.history,
-            summary: &self.summary,
-            memories: &self.memories,
-            budget,
-        });
-        built.report.tell(emit);
-        Ok(built.messages)
+        let mut room = budget;
+        let mut count = 0;
+        loop {
+            let mut built = context::build(&Input {
+                strategy: self.strategy,
+                history: &self.history,
+                summary: &self.summary,
+                memories: &self.memories,
+                budget: room,
+            });
+            // What is estimated above is counted here, by the model's own tokenizer where it has one.
+            let counted = model.count(&built.messages, &[]).count;
+            count += 1;
+            // Where not even the question can be cut so far, the model itself says that it is too long.
+            if counted <= budget || count == COUNTS {
+                built.report.tokens_estimate = counted;
+                built.report.budget_available = budget;
+                built.report.tell(emit);
+                return Ok(built.messages);
+            }
+            room = (room * budget / counted.max(1)).saturating_sub(room / 20);
+        }
     }
 
     /// Summarises all but the last question now. Gives the number of messages that the summary tells.

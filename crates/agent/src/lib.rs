@@ -14,4 +14,5 @@ mod turn;
 
 pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
 pub use context::{Strategy, Summary};
-pub use session::{Mode, Price, Session, SessionParts, TurnEnd, TurnLimits};
+pub use jarvis_model::Price;
+pub use session::{Mode, Session, SessionParts, TurnEnd, TurnLimits};

@@ -9,7 +9,7 @@ use crate::{
     turn::{Front, Turn, built},
 };
 use jarvis_model::{Completion, Delta, Finish, ModelError, ModelHandle, estimate_tokens};
-use jarvis_protocol::{ErrorBody, Event, Message, StopReason, ToolCall, ToolSpec, value_text};
+use jarvis_protocol::{ErrorBody, Event, Message, Purpose, Role, StopReason, ToolCall, ToolSpec, value_text};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -139,12 +139,17 @@ async fn ask(
     cancel: &CancellationToken,
 ) -> Result<Completion, ModelError> {
     let mut messages = vec![Message::system(system)];
+    let last = sent.last().map(|message| message.role);
     messages.extend(sent);
     let mut request = model.request(messages);
     request.note = Some(format!("It is now {now}."));
     request.stable_prefix = 1;
     request.tools = specs.to_vec();
     request.max_tokens = REPLY_TOKENS;
+    request.purpose = match last {
+        Some(Role::Tool) => Purpose::Tools,
+        _ => Purpose::Chat,
+    };
     let mut on_delta = |delta| match delta {
         Delta::Text(text) => emit(Event::TextDelta { text }),
         Delta::Reasoning(text) => emit(Event::ReasoningDelta { text }),

@@ -10,7 +10,7 @@ use crate::{
 };
 use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
-use jarvis_model::ModelHandle;
+use jarvis_model::{ModelHandle, Price};
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, StopReason, Usage};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
@@ -26,13 +26,6 @@ pub enum Mode {
     Auto,
     Native,
     Staged,
-}
-
-/// US dollars per million tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Price {
-    pub input: f64,
-    pub output: f64,
 }
 
 /// Bounds of one turn; each ends it with its own stop reason. No `Default`: see [`TurnLimits::STANDARD`].

@@ -1,9 +1,9 @@
 //! What one turn has used and done so far, and its bounds.
 
-use crate::session::{Price, TurnLimits};
+use crate::session::TurnLimits;
 use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
-use jarvis_model::ModelHandle;
+use jarvis_model::{ModelHandle, Price};
 use jarvis_protocol::{Event, StopReason, Usage};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -50,9 +50,7 @@ impl Turn {
         if usage.cost_usd == 0.0
             && let Some(price) = self.price
         {
-            #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^53")]
-            let cost = (usage.input_tokens as f64 * price.input + usage.output_tokens as f64 * price.output) / 1e6;
-            usage.cost_usd = cost;
+            usage.cost_usd = price.cost(&usage);
         }
         self.usage.add(usage);
     }
@@ -90,6 +88,7 @@ impl Turn {
             output_tokens: now.output_tokens.saturating_sub(before.output_tokens),
             cached_tokens: now.cached_tokens.saturating_sub(before.cached_tokens),
             cost_usd: (now.cost_usd - before.cost_usd).max(0.0),
+            ..now
         };
         (spent, since.elapsed())
     }

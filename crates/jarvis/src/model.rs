@@ -21,6 +21,8 @@ struct BuiltIn {
     wire: WireName,
     model: Option<&'static str>,
     context_tokens: usize,
+    /// Whether its models look at images; where only some do, it is asked.
+    images: bool,
 }
 
 /// In the order in which their keys are looked for.
@@ -32,6 +34,7 @@ const BUILT_IN: &[BuiltIn] = &[
         wire: WireName::Anthropic,
         model: Some("claude-sonnet-4-5"),
         context_tokens: 200_000,
+        images: true,
     },
     BuiltIn {
         name: "openai",
@@ -40,6 +43,7 @@ const BUILT_IN: &[BuiltIn] = &[
         wire: WireName::Openai,
         model: Some("gpt-4.1-mini"),
         context_tokens: 128_000,
+        images: true,
     },
     BuiltIn {
         name: "deepseek",
@@ -48,6 +52,7 @@ const BUILT_IN: &[BuiltIn] = &[
         wire: WireName::Openai,
         model: Some("deepseek-chat"),
         context_tokens: 64_000,
+        images: false,
     },
     BuiltIn {
         name: "openrouter",
@@ -56,6 +61,7 @@ const BUILT_IN: &[BuiltIn] = &[
         wire: WireName::Openai,
         model: Some("anthropic/claude-sonnet-4.5"),
         context_tokens: 128_000,
+        images: true,
     },
     BuiltIn {
         name: "ollama",
@@ -64,6 +70,7 @@ const BUILT_IN: &[BuiltIn] = &[
         wire: WireName::Openai,
         model: None,
         context_tokens: 8_192,
+        images: true,
     },
 ];
 
@@ -85,6 +92,7 @@ pub enum What {
         wire: Wire,
         endpoint: Box<Endpoint>,
         traits: Traits,
+        images: bool,
         mode: Option<Mode>,
     },
     /// Fetched when it is missing.
@@ -196,11 +204,14 @@ fn remote(name: &str, built_in: Option<&BuiltIn>, own: Provider, model: Option<&
         total_timeout: Duration::from_secs(600),
         retries: own.retries.unwrap_or(3),
         extra_headers: own.headers.into_iter().collect(),
+        extra_body: own.body,
+        replay_reasoning: own.replay_reasoning,
     });
+    let images = own.images.or(built_in.map(|b| b.images)).unwrap_or(true);
     Ok(Choice {
         id: format!("{name}/{model}"),
         why: why.to_owned(),
-        what: What::Remote { wire, endpoint, traits, mode: own.mode },
+        what: What::Remote { wire, endpoint, traits, images, mode: own.mode },
     })
 }
 
@@ -258,6 +269,14 @@ impl Choice {
 
     pub fn price(&self, settings: &Settings) -> Option<Price> {
         settings.prices.get(&self.id).copied()
+    }
+
+    /// Whether the model looks at images, as far as is known.
+    pub fn takes_images(&self) -> bool {
+        match self.what {
+            What::Remote { images, .. } => images,
+            What::Known(_) | What::File(_) => false,
+        }
     }
 
     pub fn is_local(&self) -> bool {

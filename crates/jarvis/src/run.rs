@@ -190,7 +190,8 @@ pub async fn handle(
         Some(file) => jarvis_model::record(backend, file.clone())?,
         None => backend,
     };
-    Ok(ModelHandle::new(choice.id.as_str(), choice.traits(settings), backend))
+    let handle = ModelHandle::new(choice.id.as_str(), choice.traits(settings), backend);
+    Ok(handle.with_images(choice.takes_images()).with_price(choice.price(settings)))
 }
 
 fn limits(settings: &Settings, turn: &Turn) -> TurnLimits {

@@ -85,6 +85,9 @@ fn a_misspelt_key_or_a_wrong_value_is_told_with_its_line() {
         ("[limits]\nmax_turns = 0\n", "max_turns"),
         ("[providers.local]\nbase_url = \"http://x\"\n", "local"),
         ("[providers.mine]\nbase_url = \"ftp://x\"\n", "ftp://x"),
+        ("[prices.\"a/b\"]\ninput = -1.0\noutput = 1.0\n", "prices.\"a/b\""),
+        ("[prices.\"a/b\"]\ninput = 1.0\noutput = 1.0\ncached = inf\n", "prices.\"a/b\""),
+        ("[prices.\"a/b\"]\ninput = 1.0\noutput = 1.0\ncache = 1.0\n", "cache"),
         ("[models.\"../x\"]\nfile = \"x\"\nbytes = 1\nsha256 = \"00\"\nsources = []\n", "models"),
     ] {
         let _ = Home::new().config(text).run(&["config", "get"]).failed(2, &[says, "config.toml"]);

@@ -142,6 +142,21 @@ fn a_turn_that_has_cost_enough_stops() {
 }
 
 #[test]
+fn a_provider_gets_its_own_fields_with_every_request() {
+    let provider = Provider::start(vec![Reply::Text("hi")]);
+    let own = "body = { enable_thinking = false, top_k = 20 }\nimages = false\nretries";
+    let prices = "[prices.\"fake/m\"]\ninput = 1e6\noutput = 1e6\ncached = 1e5\n";
+    let home = Home::new().config(&(provider.config().replace("retries", own) + prices));
+    let events = home.run(&["--json", "--mode", "native", "hello"]).ok().events();
+    assert_eq!(last(&events)["usage"]["cost_usd"], 14.0);
+    let asked = provider.requests.lock().unwrap();
+    assert_eq!((&asked[0]["enable_thinking"], &asked[0]["top_k"]), (&json!(false), &json!(20)));
+    drop(asked);
+    let _ = home.run(&["config", "set", "providers.fake.body", "{ stream = false }"]).ok();
+    let _ = home.run(&["--mode", "native", "hello"]).failed(1, &["not sent", "`stream`"]);
+}
+
+#[test]
 fn what_was_recorded_is_replayed_without_a_server() {
     let provider = Provider::start(vec![Reply::Text("recorded words")]);
     let home = Home::new()

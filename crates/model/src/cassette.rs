@@ -130,8 +130,8 @@ impl Backend for Player {
                 return Err(ModelError::Cancelled);
             }
             let completion = self.answer(&describe(request))?;
-            if let Some(reasoning) = &completion.reasoning {
-                on_delta(Delta::Reasoning(reasoning.clone()));
+            if let Some(reasoning) = completion.reasoning.as_ref().filter(|r| !r.text.is_empty()) {
+                on_delta(Delta::Reasoning(reasoning.text.clone()));
             }
             if !completion.text.is_empty() {
                 on_delta(Delta::Text(completion.text.clone()));

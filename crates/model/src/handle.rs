@@ -1,10 +1,13 @@
 //! Handle, request and completion: what callers see of any model.
 
-use crate::ModelError;
+use crate::account::Account;
+use crate::estimate::{self, Tokens};
+use crate::{ModelError, Price};
 use futures::future::BoxFuture;
-use jarvis_protocol::{Message, Role, ToolCall, ToolSpec, Usage};
+use jarvis_protocol::{Message, Purpose, Reasoning, Role, ToolCall, ToolSpec, Usage};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -35,20 +38,42 @@ pub trait Backend: Send + Sync {
         on_delta: &'a mut (dyn FnMut(Delta) + Send),
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Completion, ModelError>>;
+
+    /// Tokens of a prompt, where the model's own tokenizer is here. The first count may load it.
+    fn count(&self, _messages: &[Message], _tools: &[ToolSpec]) -> Option<u64> {
+        None
+    }
 }
 
-/// One model, resolved once. Cheap to clone.
+/// One model, resolved once. Cheap to clone; clones share what they have learned of the model and what they have spent.
 #[derive(Clone)]
 pub struct ModelHandle {
     id: Arc<str>,
     traits: Traits,
+    images: bool,
+    price: Option<Price>,
+    account: Arc<Account>,
     backend: Arc<dyn Backend>,
 }
 
 impl ModelHandle {
     /// `id` is `provider/model` as a person writes it.
     pub fn new(id: impl Into<Arc<str>>, traits: Traits, backend: Arc<dyn Backend>) -> Self {
-        Self { id: id.into(), traits, backend }
+        Self { id: id.into(), traits, images: true, price: None, account: Arc::default(), backend }
+    }
+
+    /// Whether the model looks at images; without a word it is taken to, and the provider says otherwise.
+    #[must_use]
+    pub fn with_images(mut self, images: bool) -> Self {
+        self.images = images;
+        self
+    }
+
+    /// Every call from now on has its cost, unless the provider says what it was.
+    #[must_use]
+    pub fn with_price(mut self, price: Option<Price>) -> Self {
+        self.price = price;
+        self
     }
 
     pub fn id(&self) -> &str {
@@ -59,9 +84,28 @@ impl ModelHandle {
         self.traits
     }
 
+    pub fn takes_images(&self) -> bool {
+        self.images
+    }
+
+    /// What all calls of this handle and its clones have used, by what they were for.
+    pub fn spent(&self) -> BTreeMap<Purpose, Spent> {
+        self.account.spent()
+    }
+
+    /// Tokens that these messages and tools take of the context: exact where the model's tokenizer is here, else an
+    /// estimate corrected by what the provider has counted so far. An image counts what providers charge for its size.
+    pub fn count(&self, messages: &[Message], tools: &[ToolSpec]) -> Tokens {
+        match self.backend.count(messages, tools) {
+            Some(count) => Tokens { count, exact: true },
+            None => Tokens { count: self.account.corrected(estimate::prompt(&self.id, messages, tools)), exact: false },
+        }
+    }
+
     pub fn request(&self, messages: Vec<Message>) -> Request {
         Request {
             handle: self.clone(),
+            purpose: Purpose::Chat,
             messages,
             tools: Vec::new(),
             max_tokens: 4096,
@@ -95,6 +139,8 @@ pub enum Constraint {
 #[derive(Debug, Clone)]
 pub struct Request {
     handle: ModelHandle,
+    /// Under which its tokens and cost are counted; the model is not told.
+    pub purpose: Purpose,
     pub messages: Vec<Message>,
     pub tools: Vec<ToolSpec>,
     pub max_tokens: u32,
@@ -137,8 +183,26 @@ impl Request {
         on_delta: &mut (dyn FnMut(Delta) + Send),
         cancel: &CancellationToken,
     ) -> Result<Completion, ModelError> {
-        self.handle.backend.complete(self, on_delta, cancel).await
+        let ModelHandle { id, images, price, account, backend, .. } = &self.handle;
+        if let Some(image) = self.messages.iter().flat_map(|m| &m.images).next().filter(|_| !images) {
+            let which = image.source().map(|s| format!(" ({s})")).unwrap_or_default();
+            let message = format!("{id} does not look at images{which}; leave it out, or choose a model that does");
+            return Err(ModelError::NotSent { message });
+        }
+        let mut completion = backend.complete(self, on_delta, cancel).await?;
+        if let Some(price) = price.filter(|_| completion.usage.cost_usd == 0.0) {
+            completion.usage.cost_usd = price.cost(&completion.usage);
+        }
+        account.enter(self, &completion.usage);
+        Ok(completion)
     }
+}
+
+/// Calls and what they used.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Spent {
+    pub calls: u64,
+    pub usage: Usage,
 }
 
 /// A piece of an answer as it comes.
@@ -171,7 +235,7 @@ pub struct MalformedCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Completion {
     pub text: String,
-    pub reasoning: Option<String>,
+    pub reasoning: Option<Reasoning>,
     pub tool_calls: Vec<ToolCall>,
     #[serde(default)]
     pub malformed_calls: Vec<MalformedCall>,

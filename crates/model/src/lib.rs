@@ -1,6 +1,7 @@
 //! The one way to a language model. A [`ModelHandle`] is resolved once per conversation; a [`Request`] can only be
 //! made from a handle, so no part of jarvis can fall back to another model unseen.
 
+mod account;
 mod cassette;
 mod error;
 mod estimate;
@@ -9,14 +10,16 @@ mod handle;
 #[cfg(feature = "local")]
 mod local;
 mod net;
+mod price;
 mod wire;
 
 pub use cassette::{record, replay};
 pub use error::ModelError;
-pub use estimate::{estimate_message, estimate_tokens};
+pub use estimate::{Tokens, estimate_message, estimate_tokens};
 pub use handle::{
-    Backend, Completion, Constraint, Delta, Finish, MalformedCall, ModelHandle, Request, Traits, local_traits,
+    Backend, Completion, Constraint, Delta, Finish, MalformedCall, ModelHandle, Request, Spent, Traits, local_traits,
 };
 #[cfg(feature = "local")]
 pub use local::{LocalConfig, local};
+pub use price::Price;
 pub use wire::{ApiKey, Endpoint, Wire, anthropic, openai};

@@ -3,7 +3,7 @@
 
 use futures::future::BoxFuture;
 use jarvis_model::{Backend, Completion, Delta, Finish, ModelError, ModelHandle, Request, Traits, record, replay};
-use jarvis_protocol::{Message, ToolCall, Usage};
+use jarvis_protocol::{Image, Message, Reasoning, ToolCall, Usage};
 use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,11 +33,16 @@ impl Backend for Counter {
             let args = json!({"x": 0.1 + 0.2, "y": 1.0e23_f64.next_down(), "s": "\u{0}好"});
             Ok(Completion {
                 text,
-                reasoning: Some("why".into()),
+                reasoning: Some(Reasoning {
+                    text: "why".into(),
+                    model: request.handle().id().into(),
+                    blocks: vec![json!({"type": "thinking", "thinking": "why", "signature": "Eq=="})],
+                    calls: [("a".to_owned(), json!({"google": {"thought_signature": "g"}}))].into(),
+                }),
                 tool_calls: vec![ToolCall { id: "a".into(), name: "f".into(), args }],
                 malformed_calls: vec![],
                 alternatives: vec!["other".into()],
-                usage: Usage { input_tokens: n, output_tokens: 1, cached_tokens: 0, cost_usd: 0.25 },
+                usage: Usage { input_tokens: n, output_tokens: 1, cost_usd: 0.25, ..Usage::default() },
                 finish: Finish::ToolCalls,
             })
         })
@@ -124,6 +129,30 @@ async fn what_a_tool_was_called_with_is_the_same_request_again() {
     assert!(!std::fs::read_to_string(&file).unwrap().contains("Monday"));
     let again = asking(replay(file).unwrap(), "Tuesday").send(&mut |_| {}, &CancellationToken::new()).await;
     assert_eq!(again, first);
+}
+
+/// Images and signed reasoning decide an answer like text does, and come out of a cassette as they went in.
+#[tokio::test]
+async fn images_and_reasoning_are_part_of_the_request_and_of_the_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.jsonl");
+    let asking = |backend, pixel: u8, signature: &str| {
+        let mut request = handle(backend, "test/m").request(vec![Message::user("一"), Message::assistant("")]);
+        request.messages[0].images =
+            vec![Image::from_bytes(&[b'G', b'I', b'F', b'8', b'9', b'a', pixel, 0, 1, 0], Some("a.gif")).unwrap()];
+        let blocks = vec![json!({"type": "thinking", "thinking": "", "signature": signature})];
+        request.messages[1].reasoning = Some(Reasoning { model: "test/m".into(), blocks, ..Reasoning::default() });
+        request
+    };
+    let cancel = CancellationToken::new();
+    let recorder = record(Arc::new(Counter::default()), file.clone()).unwrap();
+    let first = asking(recorder, 1, "s").send(&mut |_| {}, &cancel).await.unwrap();
+    let ask = |pixel, signature| asking(replay(file.clone()).unwrap(), pixel, signature);
+    assert_eq!(ask(1, "s").send(&mut |_| {}, &cancel).await.unwrap(), first);
+    let error = message(&ask(2, "s").send(&mut |_| {}, &cancel).await.unwrap_err());
+    assert!(error.contains("images[0].data"), "{error}");
+    let error = message(&ask(1, "t").send(&mut |_| {}, &cancel).await.unwrap_err());
+    assert!(error.contains("signature"), "{error}");
 }
 
 #[tokio::test]

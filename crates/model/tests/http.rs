@@ -4,7 +4,7 @@
 use jarvis_model::{
     ApiKey, Completion, Delta, Endpoint, Finish, ModelError, ModelHandle, Request, Traits, Wire, anthropic, openai,
 };
-use jarvis_protocol::{ErrorKind, Message};
+use jarvis_protocol::{ErrorKind, Message, Purpose};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,6 +26,8 @@ fn endpoint(base_url: String) -> Endpoint {
         total_timeout: Duration::from_secs(20),
         retries: 2,
         extra_headers: vec![],
+        extra_body: serde_json::Map::new(),
+        replay_reasoning: None,
     }
 }
 
@@ -164,7 +166,7 @@ async fn anthropic_answers_whole_with_its_headers_and_samples_one_by_one() {
         let mut r = request(Wire::Anthropic, endpoint);
         r.stream = false;
         let got = send(&r).await.0.unwrap();
-        assert_eq!((got.text.as_str(), got.reasoning.as_deref()), ("Looking.", Some("hm")));
+        assert_eq!((got.text.as_str(), got.reasoning.unwrap().text.as_str()), ("Looking.", "hm"));
         assert_eq!((got.tool_calls[0].name.as_str(), &got.tool_calls[0].args), ("now", &json!({})));
         assert_eq!((got.usage.input_tokens, got.usage.cached_tokens, got.finish), (9, 4, Finish::ToolCalls));
     }
@@ -400,4 +402,170 @@ async fn cancelling_works_at_every_point_within_a_tenth_of_a_second() {
     cancel.cancel();
     let r = request(Wire::OpenAi, endpoint("http://127.0.0.1:9".into()));
     assert_eq!(r.send(&mut |_| {}, &cancel).await, Err(ModelError::Cancelled));
+}
+
+#[tokio::test]
+async fn a_date_and_milliseconds_are_waited_for_too() {
+    let soon = httpdate::fmt_http_date(std::time::SystemTime::now() + Duration::from_secs(3));
+    for (name, value, least, most) in [
+        ("retry-after", soon.as_str(), 1.0, 4.0),
+        ("retry-after-ms", "700", 0.7, 1.5),
+        ("retry-after", "0.6", 0.6, 1.5),
+    ] {
+        let server = MockServer::start().await;
+        let busy = ResponseTemplate::new(503).insert_header(name, value);
+        Mock::given(method("POST")).respond_with(busy).up_to_n_times(1).mount(&server).await;
+        Mock::given(method("POST")).respond_with(stream("ok")).mount(&server).await;
+        let begun = Instant::now();
+        assert_eq!(send(&request(Wire::OpenAi, endpoint(server.uri()))).await.0.unwrap().text, "ok");
+        let took = begun.elapsed().as_secs_f64();
+        assert!((least..most).contains(&took), "{name}: {value}: {took}");
+    }
+}
+
+#[tokio::test]
+async fn nonsense_in_retry_after_is_no_reason_to_wait_long() {
+    for value in ["-5", "soon", "NaN", "1e300", "Sun, 06 Nov 1994 08:49:37 GMT"] {
+        let server = MockServer::start().await;
+        let busy = ResponseTemplate::new(429).insert_header("retry-after", value);
+        Mock::given(method("POST")).respond_with(busy).up_to_n_times(1).mount(&server).await;
+        Mock::given(method("POST")).respond_with(stream("ok")).mount(&server).await;
+        let begun = Instant::now();
+        assert_eq!(send(&request(Wire::OpenAi, endpoint(server.uri()))).await.0.unwrap().text, "ok", "{value}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{value}");
+    }
+}
+
+/// Waits double and are never the same for all clients.
+#[tokio::test]
+async fn waits_differ_from_client_to_client_and_grow() {
+    let server = MockServer::start().await;
+    Mock::given(method("POST")).respond_with(ResponseTemplate::new(500)).mount(&server).await;
+    let waits = futures::future::join_all((0..6).map(|_| async {
+        let (_, deltas) = send(&request(Wire::OpenAi, endpoint(server.uri()))).await;
+        let seconds = |d: &Delta| match d {
+            Delta::Status(s) => s.rsplit(' ').nth(1).and_then(|n| n.parse::<f64>().ok()),
+            _ => None,
+        };
+        deltas.iter().filter_map(seconds).collect::<Vec<f64>>()
+    }))
+    .await;
+    assert!(
+        waits.iter().all(|w| w.len() == 2 && (0.2..=0.8).contains(&w[0]) && (0.5..=1.5).contains(&w[1])),
+        "{waits:?}"
+    );
+    assert!(waits.iter().any(|w| *w != waits[0]), "{waits:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_asked_again_once_text_or_reasoning_was_shown() {
+    let thought = "data: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n";
+    let overloaded = "data: {\"error\":{\"code\":529,\"message\":\"busy\"}}\n\n";
+    for shown in [HELLO, thought] {
+        let (url, count) = raw_server(vec![(0, HEAD), (20, shown), (20, overloaded)], false).await;
+        let (result, deltas) = send(&request(Wire::OpenAi, endpoint(url))).await;
+        assert_eq!(result.unwrap_err().body().kind, ErrorKind::Overloaded);
+        assert_eq!((count.load(std::sync::atomic::Ordering::SeqCst), statuses(&deltas)), (1, 0));
+    }
+    let (url, count) = raw_server(vec![(0, HEAD), (20, overloaded)], false).await;
+    assert!(send(&request(Wire::OpenAi, endpoint(url))).await.0.is_err());
+    assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 3, "before that, it is");
+}
+
+#[tokio::test]
+async fn a_packed_answer_says_what_is_wrong() {
+    let server = MockServer::start().await;
+    let packed = ResponseTemplate::new(200)
+        .insert_header("content-encoding", "gzip")
+        .set_body_raw(vec![0x1f, 0x8b, 8, 0, 0, 0], "text/event-stream");
+    Mock::given(method("POST")).respond_with(packed).expect(1).mount(&server).await;
+    let error = send(&request(Wire::OpenAi, endpoint(server.uri()))).await.0.unwrap_err();
+    assert!(matches!(&error, ModelError::Protocol { message } if message.contains("gzip")), "{error}");
+    let asked = server.received_requests().await.unwrap();
+    assert!(asked[0].headers.get("accept-encoding").is_none(), "it was not asked for");
+}
+
+/// Collects what is logged, as text.
+#[derive(Clone, Default)]
+struct Log(std::sync::Arc<std::sync::Mutex<String>>);
+
+impl tracing::field::Visit for Log {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        *self.0.lock().unwrap() += &format!("{field}={value:?} ");
+    }
+}
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("jarvis")
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::Id {
+        tracing::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::Id, _: &tracing::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut self.clone());
+    }
+    fn enter(&self, _: &tracing::Id) {}
+    fn exit(&self, _: &tracing::Id) {}
+}
+
+#[tokio::test]
+async fn the_log_holds_the_first_500_characters_of_a_refusal_and_no_key() {
+    let server = MockServer::start().await;
+    let detail = format!("{KEY} {}", "错".repeat(600));
+    let body = json!({"error": {"message": "short", "type": "invalid_request_error"}, "detail": detail});
+    Mock::given(method("POST")).respond_with(ResponseTemplate::new(400).set_body_json(body)).mount(&server).await;
+    let log = Log::default();
+    let guard = tracing::subscriber::set_default(log.clone());
+    let error = send(&request(Wire::OpenAi, endpoint(server.uri()))).await.0.unwrap_err();
+    drop(guard);
+    assert!(error.to_string().ends_with("short"), "{error}");
+    let text = log.0.lock().unwrap().clone();
+    assert!(text.contains("\"detail\"") && text.contains("[key] 错") && text.contains("status=400"), "{text}");
+    assert!(!text.contains(KEY));
+    let kept = text.matches('错').count();
+    assert!((400..500).contains(&kept) && text.contains("错…"), "{kept} of 600 characters");
+}
+
+/// A provider that no list knows serves all that a conversation needs, by one handle.
+#[tokio::test]
+async fn a_custom_provider_answers_every_purpose_with_the_same_settings() {
+    let server = MockServer::start().await;
+    Mock::given(method("POST"))
+        .and(path("/llm/v9/chat/completions"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(answer("ok")))
+        .mount(&server)
+        .await;
+    let mut here = endpoint(format!("{}/llm/v9", server.uri()));
+    here.provider = "homemade".into();
+    here.model = "own-model:1".into();
+    here.extra_headers = vec![("x-tenant".into(), "7".into())];
+    here.extra_body = [("enable_thinking".to_owned(), json!(false))].into_iter().collect();
+    let traits = Traits { native_tools: true, grammar: false, context_tokens: 9000 };
+    let handle = ModelHandle::new("homemade/own-model:1", traits, openai(here));
+    let purposes = [Purpose::Chat, Purpose::Tools, Purpose::Subagent, Purpose::Summary, Purpose::Title];
+    for purpose in purposes {
+        let clone = handle.clone();
+        assert_eq!(clone.id(), handle.id());
+        let mut request = clone.request(vec![Message::user(purpose.as_str())]);
+        request.purpose = purpose;
+        assert_eq!(send(&request).await.0.unwrap().text, "ok");
+    }
+    let asked = server.received_requests().await.unwrap();
+    assert_eq!(asked.len(), 5);
+    for (request, purpose) in asked.iter().zip(purposes) {
+        let mut body: Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(body["messages"].take(), json!([{"role": "user", "content": purpose.as_str()}]));
+        assert_eq!(
+            body,
+            json!({"model": "own-model:1", "messages": null, "max_tokens": 4096, "enable_thinking": false, "stream": true})
+        );
+        let header = |name: &str| request.headers.get(name).unwrap().to_str().unwrap().to_owned();
+        assert_eq!((header("authorization"), header("x-tenant")), (format!("Bearer {KEY}"), "7".to_owned()));
+    }
+    let spent = handle.spent();
+    assert_eq!(spent.keys().copied().collect::<Vec<_>>(), purposes);
+    assert!(spent.values().all(|s| s.calls == 1 && s.usage.input_tokens == 7 && s.usage.cached_tokens == 3));
 }

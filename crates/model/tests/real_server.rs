@@ -17,6 +17,8 @@ fn endpoint(base_url: &str) -> Endpoint {
         total_timeout: Duration::from_secs(300),
         retries: 1,
         extra_headers: vec![],
+        extra_body: serde_json::Map::new(),
+        replay_reasoning: None,
     }
 }
 

@@ -12,8 +12,21 @@ pub struct Usage {
     /// Input tokens served from a cache; part of `input_tokens`.
     #[serde(default)]
     pub cached_tokens: u64,
+    /// Input tokens written to a cache, which some providers charge more for; part of `input_tokens`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: u64,
+    /// Tokens of reasoning, where the provider counts them apart; part of `output_tokens`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
     #[serde(default)]
     pub cost_usd: f64,
+    /// A provider of at least one call sent no counts; they are estimated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Usage {
@@ -21,6 +34,9 @@ impl Usage {
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;
         self.cached_tokens += other.cached_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.reasoning_tokens += other.reasoning_tokens;
+        self.estimated |= other.estimated;
         self.cost_usd += other.cost_usd;
     }
 }

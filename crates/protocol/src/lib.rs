@@ -3,9 +3,12 @@
 mod capability;
 mod error;
 mod event;
+mod image;
 mod message;
 mod plan;
 mod process;
+mod purpose;
+mod reasoning;
 mod text;
 
 pub use capability::{
@@ -14,8 +17,11 @@ pub use capability::{
 };
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, ForgeStep, StopReason, Usage};
+pub use image::{Image, ImageError, MAX_IMAGE_BYTES};
 pub use message::{Message, Role, ToolCall, ToolSpec};
 pub use plan::{Called, Egress, ExecPlan, Execution, ExitClass, Fixed, ScriptError, Subject};
 pub use process::{Preset, ProcessLimits, ProcessPlan};
+pub use purpose::Purpose;
+pub use reasoning::Reasoning;
 pub use semver::Version;
 pub use text::{is_deceptive, kind_of, request_value, value_text};

@@ -1,5 +1,6 @@
 //! Conversation messages, in no provider's format.
 
+use crate::{Image, Reasoning};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -34,14 +35,25 @@ pub struct Message {
     /// Of a tool message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
-    /// Reasoning that some providers need back; kept as it came.
+    /// Of an assistant message: some providers need it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reasoning: Option<String>,
+    pub reasoning: Option<Reasoning>,
+    /// Of a user's message, or of a tool's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
 }
 
 impl Message {
     fn plain(role: Role, text: impl Into<String>) -> Self {
-        Self { role, text: text.into(), tool_calls: Vec::new(), tool_call_id: None, is_error: false, reasoning: None }
+        Self {
+            role,
+            text: text.into(),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            is_error: false,
+            reasoning: None,
+            images: Vec::new(),
+        }
     }
 
     pub fn system(text: impl Into<String>) -> Self {
@@ -68,4 +80,27 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema; an object.
     pub parameters: Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn messages_of_earlier_versions_are_read_and_written_as_they_were() {
+        let old = json!({"role": "assistant", "text": "好", "reasoning": "想"});
+        let message: Message = serde_json::from_value(old.clone()).unwrap();
+        assert_eq!(message.reasoning, Some(Reasoning::from("想")));
+        assert!(message.images.is_empty());
+        assert_eq!(serde_json::to_value(&message).unwrap(), old);
+    }
+
+    #[test]
+    fn images_stay_with_their_message() {
+        let mut message = Message::user("what is this?");
+        message.images = vec![Image::from_bytes(b"GIF89a\x01\x00\x01\x00", Some("a.gif")).unwrap()];
+        let text = serde_json::to_string(&message).unwrap();
+        assert_eq!(serde_json::from_str::<Message>(&text).unwrap(), message);
+    }
 }

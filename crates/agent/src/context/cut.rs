@@ -10,30 +10,22 @@ pub(super) fn middle(text: &str, most: u64) -> String {
         return text.to_owned();
     }
     let chars: Vec<char> = text.chars().collect();
-    let note = |out: usize| format!("\n[… {out} characters are left out here …]\n");
-    let room = most.saturating_sub(estimate_tokens(&note(chars.len())));
-    // The largest number of kept characters that fits.
-    let (mut low, mut high) = (0, chars.len());
+    // The largest number of kept characters that fits; no text has fewer tokens than one for eight of them.
+    let (mut low, mut high) = (0, chars.len().min(usize::try_from(most).unwrap_or(usize::MAX).saturating_mul(8)));
     while low < high {
         let kept = (low + high).div_ceil(2);
-        if tokens_of(&chars, kept) <= room { low = kept } else { high = kept - 1 }
+        if estimate_tokens(&without_middle(&chars, kept)) <= most { low = kept } else { high = kept - 1 }
     }
-    let (head, tail) = parts(&chars, low);
-    let text: String = head.iter().collect();
-    text + &note(chars.len() - low) + &tail.iter().collect::<String>()
+    without_middle(&chars, low)
 }
 
-/// Two thirds from the beginning: there it says what it is.
-fn parts(chars: &[char], kept: usize) -> (&[char], &[char]) {
-    let head = kept.div_ceil(3) * 2;
-    let head = head.min(kept);
-    (&chars[..head], &chars[chars.len() - (kept - head)..])
-}
-
-fn tokens_of(chars: &[char], kept: usize) -> u64 {
-    let (head, tail) = parts(chars, kept);
-    let ascii = head.iter().chain(tail).filter(|c| c.is_ascii()).count();
-    (ascii.div_ceil(4) + (kept - ascii)) as u64
+/// Two thirds of what is kept are from the beginning: there it says what it is.
+fn without_middle(chars: &[char], kept: usize) -> String {
+    let head = (kept.div_ceil(3) * 2).min(kept);
+    let mut text: String = chars[..head].iter().collect();
+    text.push_str(&format!("\n[… {} characters are left out here …]\n", chars.len() - kept));
+    text.extend(&chars[chars.len() - (kept - head)..]);
+    text
 }
 
 /// A message in at most about `most` tokens. Only its text and the long texts in its calls' arguments give way; calls,

@@ -4,7 +4,7 @@ use super::blocks::blocks;
 use super::{Summary, transcript};
 use crate::turn::Turn;
 use jarvis_model::{Delta, ModelError, ModelHandle, estimate_message};
-use jarvis_protocol::{Event, Message};
+use jarvis_protocol::{Event, Message, Purpose};
 use tokio_util::sync::CancellationToken;
 
 /// Of the budget, in percent: a longer conversation is summarised down to the second figure.
@@ -87,6 +87,7 @@ impl Summariser<'_> {
             let mut request = self.model.request(vec![Message::system(PROMPT), Message::user(ask)]);
             request.max_tokens = REPLY_TOKENS;
             request.temperature = Some(0.0);
+            request.purpose = Purpose::Summary;
             let mut on_delta = |delta| {
                 if let Delta::Status(message) = delta {
                     emit(Event::Status { message });

@@ -13,7 +13,7 @@ use crate::{Accepted, Forge, ForgeError, Way, call_error};
 use candidate::{Candidate, best, try_candidate};
 use jarvis_dispatch::Approver;
 use jarvis_model::{Completion, Delta, ModelHandle};
-use jarvis_protocol::{Event, Example, ForgeStep, Message, Origin, Usage};
+use jarvis_protocol::{Event, Example, ForgeStep, Message, Origin, Purpose, Usage};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -168,6 +168,7 @@ impl Grower<'_> {
             return Err(ForgeError::OutOfBounds);
         }
         let mut request = self.model.request(conversation.to_vec());
+        request.purpose = Purpose::Forge;
         request.stable_prefix = prompt::STABLE;
         request.assistant_prefix = Some(opening.to_owned());
         request.stop = vec!["\n}".to_owned(), "```\n".to_owned()];

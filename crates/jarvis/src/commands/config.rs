@@ -40,8 +40,9 @@ fn keys_help() -> String {
     help + "  providers.NAME.base_url                      of a server that speaks one of the two wires\n  \
             providers.NAME.wire                          openai (chat completions; the default) or anthropic (messages)\n  \
             providers.NAME.api_key_env                   the variable that holds the key; \"\" where none is needed\n  \
-            providers.NAME.{model, context_tokens, mode, headers, idle_timeout_s, retries}\n  \
-            prices.\"PROVIDER/MODEL\".{input, output}      US dollars per million tokens\n  \
+            providers.NAME.{model, context_tokens, mode, headers, idle_timeout_s, retries, images}\n  \
+            providers.NAME.{body, replay_reasoning}      fields of its own, e.g. thinking; whether it wants reasoning back\n  \
+            prices.\"PROVIDER/MODEL\"                      {input, output, cached, cache_write}: US dollars per million tokens\n  \
             models.NAME.{file, bytes, sha256, sources}   model files of your own for local/NAME"
 }
 

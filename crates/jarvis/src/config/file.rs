@@ -106,6 +106,15 @@ pub struct Provider {
     pub idle_timeout_s: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
+    /// Whether its models look at images; without a word the provider is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images: Option<bool>,
+    /// Whether its models want their reasoning back with the conversation, where that is not known by the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay_reasoning: Option<bool>,
+    /// Fields of the request's body that only this provider has, e.g. `thinking`.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub body: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Default for Settings {
@@ -191,6 +200,12 @@ impl Settings {
             }
             if let Some(url) = provider.base_url.as_ref().filter(|url| !is_http(url)) {
                 return Err(format!("providers.{name}.base_url = \"{url}\" is no http(s) address"));
+            }
+        }
+        for (model, price) in &self.prices {
+            let rates = [Some(price.input), Some(price.output), price.cached, price.cache_write];
+            if rates.into_iter().flatten().any(|rate| !rate.is_finite() || rate < 0.0) {
+                return Err(format!("prices.\"{model}\": a price is a number from 0 on"));
             }
         }
         for (name, model) in &self.models {

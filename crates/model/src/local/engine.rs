@@ -134,7 +134,7 @@ impl<'m> Engine<'m> {
                 input_tokens: prompt.tokens.len() as u64,
                 cached_tokens: cached as u64,
                 output_tokens: output as u64,
-                cost_usd: 0.0,
+                ..Usage::default()
             },
             finish,
         })

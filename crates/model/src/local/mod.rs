@@ -9,17 +9,19 @@ mod sample;
 mod state;
 mod text;
 mod threads;
+mod tokenizer;
 
 use crate::{Backend, Completion, Constraint, Delta, ModelError, Request};
 use engine::{Engine, Fault};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use jarvis_protocol::Message;
+use jarvis_protocol::{Message, ToolSpec};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use tokenizer::Tokenizer;
 use tokio::sync::{mpsc as stream, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -41,13 +43,15 @@ pub struct LocalConfig {
 
 /// A backend that loads `config.model_path` at its first request.
 pub fn local(config: LocalConfig) -> Arc<dyn Backend> {
-    Arc::new(Local { stop: Arc::default(), config, worker: Mutex::new(None) })
+    Arc::new(Local { stop: Arc::default(), config, tokenizer: OnceLock::new(), worker: Mutex::new(None) })
 }
 
 struct Local {
     config: LocalConfig,
     /// Set when the backend goes; breaks off loading and decoding.
     stop: Arc<AtomicBool>,
+    /// Loaded by the first count; the worker may be busy with an answer then.
+    tokenizer: OnceLock<Option<Tokenizer>>,
     worker: Mutex<Option<Worker>>,
 }
 
@@ -125,6 +129,10 @@ impl Backend for Local {
                 let message = "the embedded engine takes no tool list; it is led step by step (staged mode)".into();
                 return Err(ModelError::NotSent { message });
             }
+            if request.messages.iter().any(|m| !m.images.is_empty()) {
+                let message = "the embedded engine reads text alone; leave the images out, or use a provider".into();
+                return Err(ModelError::NotSent { message });
+            }
             // Also cancelled when this future is dropped.
             let cancelled = cancel.child_token();
             let _guard = cancelled.clone().drop_guard();
@@ -162,6 +170,14 @@ impl Backend for Local {
             }
         }
         .boxed()
+    }
+
+    /// None for what it would not be sent: a list of tools, or images.
+    fn count(&self, messages: &[Message], tools: &[ToolSpec]) -> Option<u64> {
+        if !tools.is_empty() || messages.iter().any(|m| !m.images.is_empty()) {
+            return None;
+        }
+        self.tokenizer.get_or_init(|| Tokenizer::load(&self.config, &self.stop)).as_ref()?.count(messages)
     }
 }
 

@@ -79,6 +79,17 @@ pub(super) fn build(model: &LlamaModel, template: &LlamaChatTemplate, job: &Job)
     Ok(Prompt { prefix: tokens.len() - before, stable, tokens })
 }
 
+/// Tokens of the prompt that these messages make.
+pub(super) fn count(model: &LlamaModel, template: &LlamaChatTemplate, messages: &[Message]) -> Result<usize, String> {
+    let chat = Chat::new(messages, None);
+    let whole = render(model, template, &chat.messages, true)?;
+    let mut tokens = Vec::new();
+    push_pieces(model, &whole, &chat.pieces, &mut tokens)?;
+    let vocab = model.vocab();
+    let begins = vocab.should_add_bos() && tokens.first() != Some(&vocab.bos());
+    Ok(tokens.len() + usize::from(begins))
+}
+
 /// How much of the template's text stays the same from call to call: the first messages, up to a note in them.
 fn stable(
     model: &LlamaModel,

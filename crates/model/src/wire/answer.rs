@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::classify;
 use super::draft::{Draft, Emit};
 use super::sse::{LineTooLong, Sse, SseEvent};
-use super::{Wire, anthropic, openai};
+use super::{Wire, anthropic, openai, surrogates};
 use crate::{ModelError, Request};
 
 /// Bytes from the beginning of a stream kept to show what came, should it be no event stream.
@@ -64,16 +64,20 @@ impl Answer {
 
     /// The stream ended. Without a finish reason or an end mark it broke off.
     pub fn end(&mut self, emit: Emit<'_>) -> Result<(), ModelError> {
-        for event in std::mem::take(&mut self.sse).end() {
-            self.event(&event, emit)?;
+        for event in self.sse.end() {
+            // The last one may be cut anywhere, which is no fault in its format.
+            self.event(&event, emit).map_err(|error| match error {
+                ModelError::Protocol { .. } if self.saw_any => broken_off(),
+                error => error,
+            })?;
         }
         if self.is_finished() || self.done {
             return Ok(());
         }
-        Err(if !self.saw_any && !self.opening.is_empty() {
+        Err(if !self.saw_any && !self.sse.spoke() && !self.opening.trim_ascii().is_empty() {
             ModelError::Protocol { message: String::from_utf8_lossy(&self.opening).into_owned() }
         } else {
-            ModelError::Broken { message: "the server closed the stream before its end".to_owned() }
+            broken_off()
         })
     }
 
@@ -83,6 +87,7 @@ impl Answer {
             Some(rest) if rest.is_empty() || rest.ends_with('\n') => (rest, true),
             _ => (data, false),
         };
+        let data = &surrogates::mend(data);
         // More than one value: a proxy that leaves out the blank line between events.
         for value in serde_json::Deserializer::from_str(data).into_iter::<Value>() {
             let value =
@@ -102,7 +107,7 @@ impl Answer {
 
     pub fn whole(&mut self, body: &str, emit: Emit<'_>) -> Result<(), ModelError> {
         let not_ours = || ModelError::Protocol { message: body.to_owned() };
-        let value: Value = serde_json::from_str(body).map_err(|_| not_ours())?;
+        let value: Value = serde_json::from_str(&surrogates::mend(body)).map_err(|_| not_ours())?;
         if let Some(error) = classify::inside(&value) {
             return Err(error);
         }
@@ -116,7 +121,11 @@ impl Answer {
     pub fn draft(self) -> Draft {
         match self.format {
             Format::OpenAi(reader) => reader.draft,
-            Format::Anthropic(reader) => reader.draft,
+            Format::Anthropic(reader) => reader.into_draft(),
         }
     }
+}
+
+fn broken_off() -> ModelError {
+    ModelError::Broken { message: "the server closed the stream before its end".to_owned() }
 }

@@ -2,6 +2,7 @@
 
 use jarvis_protocol::ToolCall;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 use crate::{Finish, MalformedCall};
 
@@ -12,6 +13,8 @@ pub(super) struct Fragment<'a> {
     pub id: &'a str,
     pub name: &'a str,
     pub arguments: Option<&'a Value>,
+    /// `extra_content`, which Gemini wants back with the call.
+    pub extra: Option<&'a Value>,
     /// The entry is a call of its own (an answer that was not streamed), never a continuation.
     pub whole: bool,
 }
@@ -22,6 +25,16 @@ struct Slot {
     id: String,
     name: String,
     arguments: String,
+    extra: Option<Value>,
+}
+
+/// The calls of an answer, sorted.
+#[derive(Debug, Default)]
+pub(super) struct Sorted {
+    pub good: Vec<ToolCall>,
+    pub bad: Vec<MalformedCall>,
+    /// By call id, what the provider wants back with it.
+    pub extras: BTreeMap<String, Value>,
 }
 
 impl Slot {
@@ -40,7 +53,8 @@ impl Calls {
         self.slots.is_empty()
     }
 
-    pub fn add(&mut self, fragment: &Fragment<'_>) {
+    /// The number of the call that it belongs to.
+    pub fn add(&mut self, fragment: &Fragment<'_>) -> usize {
         let at = self.slot_for(fragment);
         let slot = &mut self.slots[at];
         if slot.id.is_empty() {
@@ -50,6 +64,9 @@ impl Calls {
             slot.name = fragment.name.to_owned();
         } else if slot.arguments.is_empty() && !fragment.name.is_empty() && fragment.name != slot.name {
             slot.name.push_str(fragment.name);
+        }
+        if let Some(extra) = fragment.extra.filter(|e| !e.is_null()) {
+            slot.extra = Some(extra.clone());
         }
         match fragment.arguments {
             None | Some(Value::Null) => {}
@@ -61,11 +78,12 @@ impl Calls {
             }
             Some(other) => slot.arguments = other.to_string(),
         }
+        at
     }
 
-    /// Text for the arguments of the call that was begun last.
-    pub fn append_to_last(&mut self, arguments: &str) {
-        if let Some(slot) = self.slots.last_mut() {
+    /// More text for the arguments of a call.
+    pub fn append(&mut self, at: usize, arguments: &str) {
+        if let Some(slot) = self.slots.get_mut(at) {
             slot.arguments.push_str(arguments);
         }
     }
@@ -98,20 +116,23 @@ impl Calls {
     }
 
     /// Sorts the calls into those that may run and those whose arguments did not arrive as one JSON object.
-    pub fn finish(self, finish: Option<Finish>) -> (Vec<ToolCall>, Vec<MalformedCall>) {
-        let mut good: Vec<ToolCall> = Vec::new();
-        let mut bad: Vec<MalformedCall> = Vec::new();
+    pub fn finish(self, finish: Option<Finish>) -> Sorted {
+        let mut sorted = Sorted::default();
+        let Sorted { good, bad, extras } = &mut sorted;
         let count = self.slots.len();
         for (at, slot) in self.slots.into_iter().enumerate() {
             let taken = good.iter().any(|c| c.id == slot.id) || bad.iter().any(|c| c.id == slot.id);
             let id = if slot.id.is_empty() || taken { made_up_id() } else { slot.id };
+            if let Some(extra) = slot.extra {
+                extras.insert(id.clone(), extra);
+            }
             let cut = finish == Some(Finish::Length) && at + 1 == count;
             match arguments(&slot.name, &slot.arguments, cut) {
                 Ok(args) => good.push(ToolCall { id, name: slot.name, args }),
                 Err(problem) => bad.push(MalformedCall { id, name: slot.name, arguments: slot.arguments, problem }),
             }
         }
-        (good, bad)
+        sorted
     }
 }
 

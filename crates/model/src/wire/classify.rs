@@ -71,6 +71,14 @@ pub(super) fn response(status: u16, path: &str, body: &str, retry_after: Option<
 
 /// An error inside a successful response: an event in mid-stream, or a body. `None` when `value` is no error.
 pub(super) fn inside(value: &Value) -> Option<ModelError> {
+    // OpenRouter puts what went wrong upstream into the choice; some only end it so.
+    let choice = value.pointer("/choices/0").filter(|_| value.get("error").is_none_or(Value::is_null));
+    if let Some(error) = choice.filter(|c| c.get("error").is_some_and(Value::is_object)) {
+        return inside(error);
+    }
+    if choice.and_then(|c| c.get("finish_reason")).is_some_and(|r| r == "error") {
+        return Some(ModelError::Broken { message: "the provider ended the answer with an error".to_owned() });
+    }
     let is_error = value.get("error").is_some_and(|e| e.is_object() || e.is_string())
         || ["type", "object"].iter().any(|f| value.get(f).and_then(Value::as_str) == Some("error"));
     if !is_error {

@@ -1,8 +1,9 @@
 //! The answer while it arrives, the same for both wire formats.
 
-use jarvis_protocol::Usage;
+use jarvis_protocol::{Reasoning, Usage};
+use serde_json::{Map, Value};
 
-use super::calls::Calls;
+use super::calls::{Calls, Sorted};
 use crate::{Completion, Delta, Finish, Request, estimate};
 
 pub(super) type Emit<'a> = &'a mut (dyn FnMut(Delta) + Send);
@@ -11,6 +12,8 @@ pub(super) struct Draft {
     text: String,
     lead: Option<Lead>,
     reasoning: String,
+    /// The provider's own blocks of it, which it may want back.
+    blocks: Vec<Value>,
     pub calls: Calls,
     pub alternatives: Vec<String>,
     pub usage: Option<Usage>,
@@ -32,6 +35,7 @@ impl Draft {
             text: String::new(),
             lead: lead.map(|prefix| Lead { prefix, may_repeat, pending: String::new() }),
             reasoning: String::new(),
+            blocks: Vec::new(),
             calls: Calls::default(),
             alternatives: Vec::new(),
             usage: None,
@@ -67,6 +71,38 @@ impl Draft {
         }
     }
 
+    /// A block of reasoning that has begun, as it came; its number.
+    pub fn begin_block(&mut self, block: Value, emit: Emit<'_>) -> usize {
+        if !self.reasoning.is_empty() && block.get("thinking").is_some() {
+            self.add_reasoning("\n\n", emit);
+        }
+        self.blocks.push(block);
+        self.blocks.len() - 1
+    }
+
+    /// More text for a field of a block.
+    pub fn extend_block(&mut self, at: usize, field: &str, piece: &str) {
+        if let Some(Value::Object(block)) = self.blocks.get_mut(at) {
+            append(block, field, piece);
+        }
+    }
+
+    /// One entry of `reasoning_details`. A stream sends an entry in pieces under one index.
+    pub fn add_detail(&mut self, detail: &Value, whole: bool) {
+        let Value::Object(piece) = detail else { return };
+        let same = |block: &Value| ["index", "type"].iter().all(|f| block.get(f) == piece.get(*f));
+        let begun =
+            self.blocks.iter_mut().filter(|b| !whole && b.get("index").is_some_and(|i| !i.is_null()) && same(b));
+        let Some(Value::Object(block)) = begun.last() else { return self.blocks.push(detail.clone()) };
+        for (field, value) in piece {
+            match (field.as_str(), value) {
+                ("text" | "summary" | "data", Value::String(more)) => append(block, field, more),
+                (_, Value::Null) => {}
+                _ => drop(block.insert(field.clone(), value.clone())),
+            }
+        }
+    }
+
     /// A new paragraph, so that text before and after a tool call does not run together.
     pub fn break_paragraph(&mut self, emit: Emit<'_>) {
         if !self.text.is_empty() && !self.text.ends_with(char::is_whitespace) {
@@ -84,7 +120,7 @@ impl Draft {
             self.text.push_str(&piece);
             emit(Delta::Text(piece));
         }
-        let (tool_calls, malformed_calls) = self.calls.finish(self.finish);
+        let Sorted { good: tool_calls, bad: malformed_calls, extras } = self.calls.finish(self.finish);
         // Finish reasons lie both ways about calls; what arrived decides.
         let called = !tool_calls.is_empty() || !malformed_calls.is_empty();
         let finish = match self.finish {
@@ -94,7 +130,13 @@ impl Draft {
         };
         let mut completion = Completion {
             text: self.text,
-            reasoning: Some(self.reasoning).filter(|r| !r.is_empty()),
+            reasoning: Some(Reasoning {
+                text: self.reasoning,
+                model: request.handle().id().to_owned(),
+                blocks: self.blocks.into_iter().filter(says_something).collect(),
+                calls: extras,
+            })
+            .filter(|r| !r.is_empty()),
             tool_calls,
             malformed_calls,
             alternatives: self.alternatives,
@@ -107,6 +149,19 @@ impl Draft {
             estimate::usage(request, &completion)
         });
         completion
+    }
+}
+
+/// Anthropic's blocks that stayed empty are none; a signature alone is one. Others' are theirs to judge.
+fn says_something(block: &Value) -> bool {
+    let says = |field: &str| block.get(field).and_then(Value::as_str).is_some_and(|t| !t.is_empty());
+    block.get("type").is_none_or(|t| t != "thinking") || says("thinking") || says("signature")
+}
+
+fn append(block: &mut Map<String, Value>, field: &str, piece: &str) {
+    match block.get_mut(field) {
+        Some(Value::String(text)) => text.push_str(piece),
+        _ => drop(block.insert(field.to_owned(), piece.into())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! One HTTP exchange with a provider: connect, send, read with limits in time and size.
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url};
 use std::time::{Duration, SystemTime};
 
@@ -93,6 +93,16 @@ impl Http {
         }
     }
 
+    /// Nothing here unpacks an answer, and nothing asked for a packed one.
+    pub fn check_encoding(response: &Response) -> Result<(), ModelError> {
+        let encoding = response.headers().get(CONTENT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        if encoding.is_empty() || encoding.eq_ignore_ascii_case("identity") {
+            return Ok(());
+        }
+        let message = format!("the server sent it packed ({encoding}), which it was not asked for");
+        Err(ModelError::Protocol { message })
+    }
+
     /// The next bytes of the body; `None` at its end.
     pub async fn chunk(
         &self,
@@ -173,6 +183,20 @@ pub(super) fn retry_after(response: &Response) -> Option<Duration> {
         Err(_) => {
             let date = httpdate::parse_http_date(after).ok()?;
             Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_that_are_logged_show_no_secret() {
+        let endpoint = crate::wire::payload_tests::endpoint("https://api.example.com", "m");
+        for wire in [Wire::OpenAi, Wire::Anthropic] {
+            let shown = format!("{:?}", headers(wire, &endpoint).unwrap());
+            assert!(shown.contains("x-token") && !shown.contains("hidden") && !shown.contains("sk-secret"), "{shown}");
         }
     }
 }

@@ -5,6 +5,8 @@ mod anthropic;
 mod anthropic_payload;
 mod calls;
 mod classify;
+#[cfg(test)]
+mod content_tests;
 mod draft;
 mod http;
 mod openai;
@@ -14,8 +16,13 @@ mod payload_tests;
 mod provider;
 mod sse;
 #[cfg(test)]
+mod stream_table;
+#[cfg(test)]
 mod stream_tests;
+mod surrogates;
 
+use jarvis_protocol::{Message, Role};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +79,10 @@ pub struct Endpoint {
     pub retries: u32,
     /// Added to every request; one of the same name as ours replaces it.
     pub extra_headers: Vec<(String, String)>,
+    /// Fields of the body that only this provider has, such as Anthropic's `thinking` or a server's `enable_thinking`.
+    pub extra_body: Map<String, Value>,
+    /// Whether the model wants its `reasoning_content` back with the conversation. `None`: known by the host.
+    pub replay_reasoning: Option<bool>,
 }
 
 impl Endpoint {
@@ -124,6 +135,34 @@ fn build_payload(wire: Wire, endpoint: &Endpoint, request: &Request, stream: boo
 
 fn not_sent(message: String) -> ModelError {
     ModelError::NotSent { message }
+}
+
+/// Adds the provider's own fields. Those that say what is asked cannot be replaced: two truths about a request would be
+/// one too many.
+fn add_own(body: &mut Map<String, Value>, endpoint: &Endpoint) -> Result<(), ModelError> {
+    for (name, value) in &endpoint.extra_body {
+        if ["model", "messages", "system", "tools", "stream", "stream_options", "n"].contains(&name.as_str()) {
+            return Err(not_sent(format!("the body of {} in config may not set `{name}`", endpoint.provider)));
+        }
+        body.insert(name.clone(), value.clone());
+    }
+    Ok(())
+}
+
+/// Neither wire has a place for images in what the system or the model says.
+fn check_images(messages: &[Message]) -> Result<(), ModelError> {
+    let misplaced = messages.iter().find(|m| !m.images.is_empty() && matches!(m.role, Role::System | Role::Assistant));
+    match misplaced {
+        Some(_) => Err(not_sent("images belong to what a person or a tool says".to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// Whether the endpoint is `domain` or below it.
+fn at_host(endpoint: &Endpoint, domain: &str) -> bool {
+    let url = reqwest::Url::parse(endpoint.base_url.trim()).ok();
+    let host = url.as_ref().and_then(|u| u.host_str()).unwrap_or_default();
+    host == domain || host.strip_suffix(domain).is_some_and(|h| h.ends_with('.'))
 }
 
 fn no_grammar() -> ModelError {

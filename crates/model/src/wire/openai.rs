@@ -72,6 +72,15 @@ impl Reader {
             .unwrap_or_default();
         let (text, thought) = content(said.get("content"));
         reasoning.push_str(&thought);
+        for detail in said.get("reasoning_details").and_then(Value::as_array).into_iter().flatten() {
+            self.draft.add_detail(detail, whole);
+            if said.get("reasoning").is_none_or(Value::is_null)
+                && said.get("reasoning_content").is_none_or(Value::is_null)
+            {
+                let piece = ["text", "summary"].into_iter().find_map(|f| detail.get(f).and_then(Value::as_str));
+                reasoning.push_str(piece.unwrap_or_default());
+            }
+        }
         self.draft.add_reasoning(&reasoning, emit);
         self.draft.add_text(&text, emit);
         if let Some(refusal) = said.get("refusal").and_then(Value::as_str).filter(|r| !r.is_empty()) {
@@ -87,6 +96,7 @@ impl Reader {
                 id: &text(entry, "id"),
                 name: &text(function, "name"),
                 arguments: function.get("arguments"),
+                extra: entry.get("extra_content"),
                 whole,
             });
         }
@@ -133,11 +143,32 @@ fn finish(reason: &str) -> Finish {
 
 fn usage(value: &Value) -> Option<Usage> {
     let count = |pointer: &str| value.pointer(pointer).and_then(Value::as_u64);
-    let cached = ["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cached_tokens"];
+    let first = |pointers: &[&str]| pointers.iter().find_map(|p| count(p));
+    // OpenAI's and most servers' spelling, then the one of its newer interface, which some gateways use here too.
+    let input = first(&["/prompt_tokens", "/input_tokens"])?;
+    let cached = [
+        "/prompt_tokens_details/cached_tokens",
+        "/input_tokens_details/cached_tokens",
+        // DeepSeek; Moonshot; gateways before Anthropic.
+        "/prompt_cache_hit_tokens",
+        "/cached_tokens",
+        "/cache_read_input_tokens",
+    ];
+    let written = ["/prompt_tokens_details/cache_write_tokens", "/cache_creation_input_tokens"];
+    let reasoning =
+        ["/completion_tokens_details/reasoning_tokens", "/output_tokens_details/reasoning_tokens", "/reasoning_tokens"];
+    let cached_tokens = first(&cached).unwrap_or(0).min(input);
+    // Gemini and xAI leave reasoning out of the completion; the total has it.
+    let output = first(&["/completion_tokens", "/output_tokens"]).unwrap_or(0);
+    let output = output.max(count("/total_tokens").unwrap_or(0).saturating_sub(input));
     Some(Usage {
-        input_tokens: count("/prompt_tokens")?,
-        output_tokens: count("/completion_tokens").unwrap_or(0),
-        cached_tokens: cached.into_iter().find_map(count).unwrap_or(0),
-        cost_usd: 0.0,
+        input_tokens: input,
+        output_tokens: output,
+        cached_tokens,
+        cache_write_tokens: first(&written).unwrap_or(0).min(input - cached_tokens),
+        reasoning_tokens: first(&reasoning).unwrap_or(0).min(output),
+        // OpenRouter says what the call cost, in US dollars.
+        cost_usd: value.get("cost").and_then(Value::as_f64).filter(|c| c.is_finite() && *c >= 0.0).unwrap_or(0.0),
+        estimated: false,
     })
 }

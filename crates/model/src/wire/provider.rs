@@ -130,8 +130,11 @@ impl Provider {
         if !status.is_success() {
             let after = retry_after(&response);
             let body = http.error_body(&mut response).await;
+            let shown = self.endpoint.shown(&body);
+            tracing::warn!(provider = %self.endpoint.provider, status = status.as_u16(), body = %shown, "refused");
             return Err(classify::response(status.as_u16(), &path, &body, after));
         }
+        Http::check_encoding(&response)?;
         let mut answer = Answer::new(self.wire, request);
         // What came decides, not what was asked: some servers ignore the stream flag.
         let kind = response.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("").to_lowercase();

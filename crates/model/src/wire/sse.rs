@@ -23,6 +23,8 @@ pub(super) struct Sse {
     data: Option<String>,
     after_cr: bool,
     past_first_line: bool,
+    /// A line of an event stream has come, be it a comment.
+    spoke: bool,
 }
 
 impl Sse {
@@ -48,9 +50,14 @@ impl Sse {
         Ok(())
     }
 
+    /// Whether what came is an event stream, even one without events.
+    pub fn spoke(&self) -> bool {
+        self.spoke
+    }
+
     /// The stream ended. The standard drops an event without its closing blank line; providers exist that close the
     /// connection right after the last `data:` line, so it counts here.
-    pub fn end(mut self) -> Vec<SseEvent> {
+    pub fn end(&mut self) -> Vec<SseEvent> {
         let mut out = Vec::new();
         if !self.line.is_empty() {
             out.extend(self.end_line());
@@ -71,6 +78,7 @@ impl Sse {
         let line = String::from_utf8_lossy(&raw);
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
+        self.spoke |= matches!(field, "data" | "event" | "id" | "retry" | "");
         match field {
             "data" => match &mut self.data {
                 Some(data) => {

@@ -86,7 +86,7 @@ async fn look(forge: &Forge, args: &Doctor, cancel: &CancellationToken) -> Outco
         failing: health::failing(subjects).iter().map(failing).collect(),
         over_specific: health::specific(subjects).iter().map(over_specific).collect(),
         siblings: health::siblings(subjects).iter().map(siblings).collect(),
-        not_running: not_running(forge, &library),
+        not_running: not_running(&library),
         calls: health::calls(subjects).iter().map(call).collect(),
         saved: saved_json(&health::saved(subjects.iter().map(Subject::spent))),
     })
@@ -201,7 +201,7 @@ fn siblings(found: &Siblings) -> Finding {
     }
 }
 
-fn not_running(forge: &Forge, library: &Library) -> Vec<Finding> {
+fn not_running(library: &Library) -> Vec<Finding> {
     let versions: BTreeMap<&str, usize> =
         library.subjects.iter().map(|s| (s.capability.name.as_str(), s.capability.changelog.len())).collect();
     let mut found: Vec<Finding> = health::broken(&library.subjects)
