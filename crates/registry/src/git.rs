@@ -16,7 +16,8 @@ const TRAILER: &str = "Capability: ";
 /// For versions that are in force, and were not registered by the commit that names them.
 const KEPT_TRAILER: &str = "Capability-kept: ";
 /// Kept out of `git status`; written to `.git/info/exclude`, so no file of the workspace is needed for it.
-const EXCLUDED: [&str; 4] = ["/.lock", "/.staged/", "/index.json.damaged-*", "/.damaged.*.tmp"];
+const EXCLUDED: [&str; 6] =
+    ["/.lock", "/.lock.next", "/.staged/", "/.aside/", "/index.json.damaged-*", "/.damaged.*.tmp"];
 
 pub(crate) struct Git {
     root: PathBuf,
@@ -87,11 +88,19 @@ impl Git {
             .map_err(failed)
     }
 
-    fn error(&self, e: git2::Error) -> RegistryError {
+    pub fn error(&self, e: git2::Error) -> RegistryError {
         RegistryError::git(&self.root, &e)
     }
 
-    fn head(&self) -> Result<Option<Commit<'_>>, git2::Error> {
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn repo(&self) -> &Repository {
+        &self.repo
+    }
+
+    pub fn head(&self) -> Result<Option<Commit<'_>>, git2::Error> {
         match self.repo.head() {
             Ok(head) => head.peel_to_commit().map(Some),
             Err(e) if matches!(e.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => Ok(None),
@@ -208,45 +217,40 @@ impl Git {
 
     /// Makes a prepared commit HEAD, whose files are in the workspace by now.
     pub fn publish(&self, commit: &str, paths: &[&str]) -> Result<(), RegistryError> {
-        let write = || -> Result<(), git2::Error> {
+        self.locked(|| {
             let id = Oid::from_str(commit)?;
             // The staging area first: stopped between the two, `git status` shows a change to commit, and the next
             // write commits it.
-            let mut staging = self.repo.index()?;
-            for path in paths {
-                if self.root.join(path).exists() {
-                    staging.add_path(Path::new(path))?;
-                } else {
-                    staging.remove_path(Path::new(path))?;
-                }
-            }
-            staging.write()?;
+            self.stage_paths(paths)?;
             let commit = self.repo.find_commit(id)?;
-            let parent = commit.parent_id(0).ok();
             let note = commit.summary().ok().flatten().unwrap_or("jarvis").to_owned();
-            let head = self.repo.find_reference("HEAD")?;
-            match (head.symbolic_target().ok().flatten(), parent) {
-                // Fails when a person has committed in the meantime; then the next write commits on top of theirs.
-                (Some(branch), Some(parent)) => {
-                    self.repo.reference_matching(branch, id, true, parent, &note).map(|_| ())
-                }
-                (Some(branch), None) => self.repo.reference(branch, id, false, &note).map(|_| ()),
-                (None, _) => self.repo.set_head_detached(id),
+            self.advance(id, commit.parent_id(0).ok(), &note)
+        })
+    }
+
+    /// What the workspace holds at `paths` is staged, and no longer in conflict.
+    pub fn stage_paths(&self, paths: &[&str]) -> Result<(), git2::Error> {
+        let mut staging = self.repo.index()?;
+        staging.read(false)?;
+        for path in paths {
+            if self.root.join(path).exists() {
+                staging.add_path(Path::new(path))?;
+            } else {
+                staging.remove_path(Path::new(path))?;
             }
-        };
-        let marker = mark(&self.root)?;
-        let start = Instant::now();
-        loop {
-            match write() {
-                // A person's git is at work here; it does not take long.
-                Err(e) if e.code() == ErrorCode::Locked && start.elapsed() < LONGEST_WAIT => {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                done => {
-                    crate::disk::remove(&marker)?;
-                    return done.map_err(|e| self.error(e));
-                }
+        }
+        staging.write()
+    }
+
+    /// Fails when a person has committed since `parent`; then the next write commits on top of theirs.
+    pub fn advance(&self, to: Oid, parent: Option<Oid>, note: &str) -> Result<(), git2::Error> {
+        let head = self.repo.find_reference("HEAD")?;
+        match (head.symbolic_target().ok().flatten(), parent) {
+            (Some(branch), Some(parent)) => {
+                self.repo.reference_matching(branch, to, true, parent, note).map(|_| ())
             }
+            (Some(branch), None) => self.repo.reference(branch, to, false, note).map(|_| ()),
+            (None, _) => self.repo.set_head_detached(to),
         }
     }
 
@@ -290,6 +294,26 @@ impl Git {
         Ok(count)
     }
 
+    /// The newest commit whose `path` passes `good`, of the last hundred.
+    pub fn newest<T>(
+        &self,
+        path: &str,
+        mut good: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Result<Option<(String, T)>, RegistryError> {
+        let (mut found, mut looked, mut last) = (None, 0, None);
+        self.walk(|commit| {
+            looked += 1;
+            let id = commit.tree().ok().and_then(|tree| blob_id(&tree, path).ok().flatten());
+            if let Some(id) = id.filter(|id| last != Some(*id)) {
+                last = Some(id);
+                let blob = self.repo.find_blob(id).ok();
+                found = blob.and_then(|blob| good(blob.content())).map(|it| (commit.id().to_string(), it));
+            }
+            found.is_none() && looked < 100
+        })?;
+        Ok(found)
+    }
+
     fn walk(&self, mut visit: impl FnMut(&Commit<'_>) -> bool) -> Result<(), RegistryError> {
         let mut run = || -> Result<(), git2::Error> {
             let Some(head) = self.head()? else { return Ok(()) };
@@ -313,20 +337,50 @@ fn mark(root: &Path) -> Result<PathBuf, RegistryError> {
     Ok(marker)
 }
 
+pub(crate) enum LockError {
+    Mark(RegistryError),
+    Git(git2::Error),
+}
+
+/// Does `work`, which takes git's locks, again and again while a person's git holds them; it does not take long.
+pub(crate) fn with_locks<T>(root: &Path, mut work: impl FnMut() -> Result<T, git2::Error>) -> Result<T, LockError> {
+    let marker = mark(root).map_err(LockError::Mark)?;
+    let start = Instant::now();
+    loop {
+        match work() {
+            Err(e) if e.code() == ErrorCode::Locked && start.elapsed() < LONGEST_WAIT => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            done => {
+                crate::disk::remove(&marker).map_err(LockError::Mark)?;
+                return done.map_err(LockError::Git);
+            }
+        }
+    }
+}
+
+/// Was jarvis killed while it held git's locks?
+pub(crate) fn marked(root: &Path) -> bool {
+    root.join(STAGED).join(MARKER).exists()
+}
+
 /// Removes the lock files of git that a killed jarvis left. Without its mark they are somebody else's, and stay.
-fn clear_stale_locks(root: &Path) -> Result<(), RegistryError> {
+pub(crate) fn clear_stale_locks(root: &Path) -> Result<(), RegistryError> {
     let marker = root.join(STAGED).join(MARKER);
     if !marker.exists() {
         return Ok(());
     }
     let git = root.join(".git");
-    for dir in [git.clone(), git.join("refs/heads"), git.join("logs"), git.join("logs/refs/heads")] {
-        let Ok(files) = std::fs::read_dir(&dir) else { continue };
-        for file in files.flatten().filter(|f| f.file_name().to_string_lossy().ends_with(".lock")) {
-            crate::disk::remove(&file.path())?;
-        }
+    for path in lock_files(&git) {
+        crate::disk::remove(&path)?;
     }
     crate::disk::remove(&marker)
+}
+
+pub(crate) fn lock_files(git: &Path) -> Vec<PathBuf> {
+    let folders = [git.to_owned(), git.join("refs/heads"), git.join("logs"), git.join("logs/refs/heads")];
+    let files = folders.iter().filter_map(|dir| std::fs::read_dir(dir).ok()).flatten().flatten();
+    files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|e| e == "lock")).collect()
 }
 
 pub(crate) struct VersionCommit {
@@ -336,7 +390,7 @@ pub(crate) struct VersionCommit {
     pub commit: String,
 }
 
-fn blob_id(tree: &Tree<'_>, path: &str) -> Result<Option<Oid>, git2::Error> {
+pub(crate) fn blob_id(tree: &Tree<'_>, path: &str) -> Result<Option<Oid>, git2::Error> {
     match tree.get_path(Path::new(path)) {
         Ok(entry) if entry.kind() == Some(ObjectType::Blob) => Ok(Some(entry.id())),
         Ok(_) => Ok(None),

@@ -1,12 +1,16 @@
 //! Capabilities on disk: `index.json` and `tools/`, versions in git, search, statistics. `index.json` is the truth;
 //! git is its history; the statistics can be lost without losing a capability. All calls block.
 
+mod aside;
 mod bump;
+mod check;
 mod digest;
 mod disk;
 mod error;
 mod git;
 mod index;
+mod merge;
+mod middle;
 mod recover;
 mod registry;
 mod search;
@@ -17,6 +21,9 @@ mod write;
 
 pub use digest::digest;
 pub use error::RegistryError;
+pub use check::{Level, Repaired, Trouble};
+pub use merge::{Conflict, Merged, Side};
+pub use middle::Middle;
 pub use registry::Registry;
 pub use search::{FITS, SIMILAR, similarity};
 pub use types::{Author, Code, Damaged, HistoryEntry, Hit, Listing, NewVersion, Registered, Run, Stats};

@@ -118,5 +118,9 @@ fn drop_file(
 
 /// The path of the code as git knows it.
 pub(crate) fn relative(cap: &Capability) -> String {
-    cap.tool_path.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/")
+    clean(&cap.tool_path)
+}
+
+pub(crate) fn clean(path: &str) -> String {
+    path.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/")
 }

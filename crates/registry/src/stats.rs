@@ -37,6 +37,16 @@ impl Statistics {
         Self { path, writer: Mutex::new(None), reader: Mutex::new(None) }
     }
 
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// Before the file is put aside; the next use opens what is there then.
+    pub fn close(&self) {
+        *locked(&self.writer) = None;
+        *locked(&self.reader) = None;
+    }
+
     pub fn record(&self, name: &CapabilityName, run: &Run) -> Result<(), RegistryError> {
         self.write(|tx| {
             tx.prepare_cached(

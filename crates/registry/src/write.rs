@@ -4,10 +4,11 @@
 use crate::bump::bump;
 use crate::digest::digest;
 use crate::git::{Change, Git, INDEX, trailer};
-use crate::index::{Document, entry};
+use crate::index::{Document, LARGEST, entry};
 use crate::recover::{recover, relative};
-use crate::registry::{Registry, STAGED, code_path, staged_code};
-use crate::snapshot::Snapshot;
+use crate::middle::Middle;
+use crate::registry::{Registry, STAGED, code_path, plain_tools, staged_code};
+use crate::snapshot::{Snapshot, keep_aside};
 use crate::{NewVersion, Registered, RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName, Status, Version};
 use std::fs;
@@ -61,6 +62,9 @@ impl Registry {
 
         let mut document = snapshot.document.clone();
         let raw = entry(&capability).map_err(|e| invalid(e.to_string()))?;
+        if raw.get().len() > LARGEST {
+            return Err(invalid(format!("it has {} bytes; the most is {LARGEST}", raw.get().len())));
+        }
         match snapshot.position(&name) {
             Some(i) => document.entries[i] = raw,
             None => document.entries.push(raw),
@@ -128,16 +132,21 @@ impl Registry {
     /// Called under the lock.
     fn prepare_to_write(&self) -> Result<(Git, Arc<Snapshot>), RegistryError> {
         let root = &self.inner.root;
-        let tools = root.join("tools");
-        if fs::symlink_metadata(&tools).is_ok_and(|meta| meta.is_symlink()) {
-            let problem = "`tools` is a symbolic link, which could lead out of the workspace".to_owned();
-            return Err(RegistryError::Code { name: "*".to_owned(), path: tools, problem });
+        // Before anything is touched: a merge or rebase of somebody else, a damaged or newer index.
+        if let Some(middle) = Middle::of(root) {
+            return Err(RegistryError::InTheMiddle { root: root.clone(), middle });
         }
+        let snapshot = self.snapshot()?;
+        if let Some(stale) = &snapshot.stale {
+            let path = root.join(INDEX);
+            let kept = keep_aside(root, &path);
+            return Err(RegistryError::Damaged { path, problem: stale.problem.clone(), kept });
+        }
+        plain_tools(root)?;
+        let tools = root.join("tools");
         for dir in [&tools, &root.join(STAGED)] {
             fs::create_dir_all(dir).map_err(|e| RegistryError::io("create", dir, e))?;
         }
-        // A damaged or newer index stops here, before anything is touched.
-        let snapshot = self.snapshot()?;
         let git = Git::open_or_create(root)?;
         recover(root, &git, &self.inner.author, &snapshot)?;
         Ok((git, snapshot))
