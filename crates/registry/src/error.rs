@@ -23,6 +23,9 @@ pub enum RegistryError {
     /// A commit of jarvis would become part of somebody else's merge or rebase.
     #[error("git in {} is in the middle of a {}, so nothing was written", root.display(), middle.as_str())]
     InTheMiddle { root: PathBuf, middle: Middle },
+    /// Somebody wrote `index.json` without the lock; theirs stays.
+    #[error("index.json in {} is changed again and again by something else", root.display())]
+    Moved { root: PathBuf },
     #[error("`{0}` is not in conflict")]
     NotInConflict(String),
     #[error("the definition of `{name}` cannot be registered: {problem}")]
@@ -85,6 +88,9 @@ impl RegistryError {
                 ErrorKind::Damaged,
                 Some(format!("`jarvis doctor --fix` merges the capabilities that it can; {}", middle.way_out(root))),
             ),
+            RegistryError::Moved { .. } => {
+                (ErrorKind::Disk, Some("end what writes it, and try again; nothing was changed".to_owned()))
+            }
             RegistryError::NotInConflict(_) => {
                 (ErrorKind::NotFound, Some("`jarvis doctor` names what is in conflict".to_owned()))
             }

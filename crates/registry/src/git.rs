@@ -4,6 +4,7 @@
 use crate::registry::STAGED;
 use crate::{Author, RegistryError};
 use git2::{Commit, ErrorCode, ObjectType, Oid, Repository, Signature, Time, Tree};
+use std::fs::Metadata;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,6 +13,8 @@ pub(crate) const INDEX: &str = "index.json";
 /// In the folder of staged files, while git's own lock files may be held.
 const MARKER: &str = "git-is-written";
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
+/// Objects up to this size are read back whole, bytes.
+const READ_BACK: usize = 64 << 10;
 const TRAILER: &str = "Capability: ";
 /// For versions that are in force, and were not registered by the commit that names them.
 const KEPT_TRAILER: &str = "Capability-kept: ";
@@ -122,6 +125,20 @@ impl Git {
         compare().map_err(|e| self.error(e))
     }
 
+    /// The same of the file in the workspace, without reading it where git's own notes say what it holds. False where
+    /// they say nothing.
+    pub fn head_has_file(&self, path: &str) -> bool {
+        let known = || -> Result<bool, git2::Error> {
+            let Some(head) = self.head()? else { return Ok(false) };
+            let Some(id) = blob_id(&head.tree()?, path)? else { return Ok(false) };
+            let staging = self.repo.index()?;
+            let Some(entry) = staging.get_path(Path::new(path), 0) else { return Ok(false) };
+            Ok(entry.id == id && noted(&self.repo, &self.root.join(path), &entry))
+        };
+        // What cannot be known this way is worked out from the content.
+        known().unwrap_or(false)
+    }
+
     /// The content of `path` in a commit, given in hexadecimal; HEAD without one.
     pub fn content(&self, commit: Option<&str>, path: &str) -> Result<Option<Vec<u8>>, RegistryError> {
         let read = || -> Result<Option<Vec<u8>>, git2::Error> {
@@ -170,7 +187,11 @@ impl Git {
             // On a full disk libgit2 1.9 can report success for an object that is not there.
             let written = self.repo.odb()?;
             for id in blobs.into_iter().chain([tree_id, commit]) {
-                written.read(id)?;
+                // Of a large one its beginning: all of it would be unpacked again to no purpose.
+                let (size, _) = written.read_header(id)?;
+                if size <= READ_BACK {
+                    written.read(id)?;
+                }
             }
             Ok(commit)
         };
@@ -217,12 +238,33 @@ impl Git {
 
     /// Makes a prepared commit HEAD, whose files are in the workspace by now.
     pub fn publish(&self, commit: &str, paths: &[&str]) -> Result<(), RegistryError> {
+        self.publish_known(commit, paths, None)
+    }
+
+    /// The same, with the look of a file as it was written: where it is still that one, it is not read again.
+    pub fn publish_known(
+        &self,
+        commit: &str,
+        paths: &[&str],
+        known: Option<(&str, &Metadata)>,
+    ) -> Result<(), RegistryError> {
         self.locked(|| {
             let id = Oid::from_str(commit)?;
+            let commit = self.repo.find_commit(id)?;
             // The staging area first: stopped between the two, `git status` shows a change to commit, and the next
             // write commits it.
-            self.stage_paths(paths)?;
-            let commit = self.repo.find_commit(id)?;
+            let mut staging = self.repo.index()?;
+            staging.read(false)?;
+            let mut noted = None;
+            if let Some((path, written)) = known
+                && let Some(blob) = blob_id(&commit.tree()?, path)?
+                && let Some(entry) = entry_of(&self.root.join(path), path, blob, written)
+            {
+                staging.add(&entry)?;
+                noted = Some(path);
+            }
+            let rest: Vec<&str> = paths.iter().copied().filter(|path| Some(*path) != noted).collect();
+            self.stage_into(&mut staging, &rest)?;
             let note = commit.summary().ok().flatten().unwrap_or("jarvis").to_owned();
             self.advance(id, commit.parent_id(0).ok(), &note)
         })
@@ -232,6 +274,10 @@ impl Git {
     pub fn stage_paths(&self, paths: &[&str]) -> Result<(), git2::Error> {
         let mut staging = self.repo.index()?;
         staging.read(false)?;
+        self.stage_into(&mut staging, paths)
+    }
+
+    fn stage_into(&self, staging: &mut git2::Index, paths: &[&str]) -> Result<(), git2::Error> {
         for path in paths {
             if self.root.join(path).exists() {
                 staging.add_path(Path::new(path))?;
@@ -328,6 +374,55 @@ impl Git {
         };
         run().map_err(|e| self.error(e))
     }
+}
+
+/// Does the file look as git noted it, and was that long enough ago to tell a later change by its time?
+#[cfg(unix)]
+fn noted(repo: &Repository, path: &Path, entry: &git2::IndexEntry) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(file) = std::fs::symlink_metadata(path) else { return false };
+    let Ok(staging) = std::fs::metadata(repo.path().join("index")) else { return false };
+    let time = (i64::from(entry.mtime.seconds()), i64::from(entry.mtime.nanoseconds()));
+    let same = file.is_file()
+        && time == (file.mtime(), file.mtime_nsec())
+        && entry.ino == file.ino() as u32
+        && u64::from(entry.file_size) == file.size();
+    same && (file.mtime(), file.mtime_nsec()) < (staging.mtime(), staging.mtime_nsec())
+}
+
+#[cfg(not(unix))]
+fn noted(_: &Repository, _: &Path, _: &git2::IndexEntry) -> bool {
+    false
+}
+
+/// What git notes about a file that holds `id`; none where it is not the one that was written.
+#[cfg(unix)]
+fn entry_of(file: &Path, path: &str, id: Oid, written: &Metadata) -> Option<git2::IndexEntry> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::symlink_metadata(file).ok()?;
+    let look = |m: &Metadata| (m.ino(), m.size(), m.mtime(), m.mtime_nsec());
+    if !meta.is_file() || look(&meta) != look(written) {
+        return None;
+    }
+    Some(git2::IndexEntry {
+        ctime: git2::IndexTime::new(meta.ctime() as i32, meta.ctime_nsec() as u32),
+        mtime: git2::IndexTime::new(meta.mtime() as i32, meta.mtime_nsec() as u32),
+        dev: meta.dev() as u32,
+        ino: meta.ino() as u32,
+        mode: 0o100_644,
+        uid: meta.uid(),
+        gid: meta.gid(),
+        file_size: u32::try_from(meta.size()).ok()?,
+        id,
+        flags: 0,
+        flags_extended: 0,
+        path: path.as_bytes().to_vec(),
+    })
+}
+
+#[cfg(not(unix))]
+fn entry_of(_: &Path, _: &str, _: Oid, _: &Metadata) -> Option<git2::IndexEntry> {
+    None
 }
 
 /// Says that jarvis is about to take git's own lock files, which a killed process leaves behind.

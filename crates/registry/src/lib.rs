@@ -22,7 +22,7 @@ mod write;
 pub use digest::digest;
 pub use error::RegistryError;
 pub use check::{Level, Repaired, Trouble};
-pub use merge::{Conflict, Merged, Side};
+pub use merge::{MergeConflict, Merged, Side};
 pub use middle::Middle;
 pub use registry::Registry;
 pub use search::{FITS, SIMILAR, similarity};

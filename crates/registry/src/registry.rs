@@ -250,15 +250,13 @@ fn from_commit(commit: crate::git::VersionCommit) -> Option<HistoryEntry> {
 
 /// The file of the code. It comes from a file that anyone may edit, so it must not lead out of `root`.
 pub(crate) fn code_path(root: &Path, capability: &Capability) -> Result<PathBuf, RegistryError> {
-    let relative = Path::new(&capability.tool_path);
-    let path = root.join(relative);
+    let path = root.join(&capability.tool_path);
     let refuse = |problem: &str| RegistryError::Code {
         name: capability.name.to_string(),
         path: path.clone(),
         problem: problem.to_owned(),
     };
-    let below = relative.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
-    if !below || relative.components().next().is_none() {
+    if !is_below(&capability.tool_path) {
         return Err(refuse("`tool_path` is not a path below the workspace"));
     }
     match inside(root, &path) {
@@ -267,9 +265,17 @@ pub(crate) fn code_path(root: &Path, capability: &Capability) -> Result<PathBuf,
     }
 }
 
-/// Resolved as well, for a symbolic link on the way.
+/// Is `tool_path` a path that stays below the workspace, as it is written?
+pub(crate) fn is_below(tool_path: &str) -> bool {
+    let path = Path::new(tool_path);
+    let below = path.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+    below && path.components().next().is_some()
+}
+
+/// Resolved as well, for a symbolic link on the way: also on the way to a file that is not there yet.
 pub(crate) fn inside(root: &Path, path: &Path) -> Result<(), RegistryError> {
-    match (path.canonicalize(), root.canonicalize()) {
+    let there = path.ancestors().find_map(|path| path.canonicalize().ok());
+    match (there.ok_or(()), root.canonicalize()) {
         (Ok(real), Ok(root)) if !real.starts_with(&root) => {
             let source = std::io::Error::other("it leads out of the workspace");
             Err(RegistryError::io("use", path, source))

@@ -2,7 +2,7 @@
 
 use crate::git::{Git, INDEX};
 use crate::index::{Document, FORMAT, ParseError, parse_entry};
-use crate::merge::{Choices, Conflict};
+use crate::merge::{Choices, MergeConflict};
 use crate::middle::Middle;
 use crate::search::{Index, Terms};
 use crate::types::Damaged;
@@ -21,14 +21,19 @@ struct Stamp {
     modified: Option<SystemTime>,
     len: u64,
     inode: u64,
+    /// Of the rights and names: a file that may be read again is another one.
+    changed: (i64, i64),
 }
 
 fn stamp(meta: &Metadata) -> Stamp {
     #[cfg(unix)]
-    let inode = std::os::unix::fs::MetadataExt::ino(meta);
+    let (inode, changed) = {
+        use std::os::unix::fs::MetadataExt;
+        (meta.ino(), (meta.ctime(), meta.ctime_nsec()))
+    };
     #[cfg(not(unix))]
-    let inode = 0;
-    Stamp { modified: meta.modified().ok(), len: meta.len(), inode }
+    let (inode, changed) = (0, (0, 0));
+    Stamp { modified: meta.modified().ok(), len: meta.len(), inode, changed }
 }
 
 /// What a snapshot was made from.
@@ -151,7 +156,7 @@ impl Snapshot {
         bytes: Vec<u8>,
         document: Document,
         previous: Option<&Arc<Snapshot>>,
-        conflicts: &[Conflict],
+        conflicts: &[MergeConflict],
     ) -> Snapshot {
         let mut by_name = HashMap::with_capacity(document.entries.len());
         let mut entries: Vec<Arc<Entry>> = Vec::with_capacity(document.entries.len());
@@ -190,6 +195,11 @@ impl Snapshot {
             .collect();
         beside.sort_by(|a, b| a.entry.cmp(&b.entry));
         Snapshot { key, bytes, document, entries, stale: None, beside, by_name, search: OnceLock::new() }
+    }
+
+    /// Has the file been replaced or written since this was read?
+    pub fn outdated(&self, root: &Path) -> bool {
+        fs::metadata(root.join(INDEX)).ok().map(|meta| stamp(&meta)) != self.key.index
     }
 
     pub fn exists(&self) -> bool {

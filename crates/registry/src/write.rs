@@ -17,6 +17,8 @@ use std::sync::Arc;
 /// One change, ready to be put in force.
 struct Write<'a> {
     name: &'a CapabilityName,
+    /// What the document was made from.
+    read: &'a Snapshot,
     when: i64,
     message: String,
     document: Document,
@@ -33,6 +35,10 @@ impl Registry {
     /// # Errors
     /// Before the version is in force nothing has changed; `NotCommitted` alone says that it is in force.
     pub fn register(&self, new: NewVersion) -> Result<Registered, RegistryError> {
+        until_still(|| self.register_once(&new))
+    }
+
+    fn register_once(&self, new: &NewVersion) -> Result<Registered, RegistryError> {
         let name = new.capability.name.clone();
         let invalid = |problem: String| RegistryError::Invalid { name: name.to_string(), problem };
         let now: jiff::Timestamp = new.now.parse().map_err(|e| invalid(format!("time `{}`: {e}", new.now)))?;
@@ -49,7 +55,7 @@ impl Registry {
             return Err(RegistryError::DamagedEntry { entry: damaged.entry.clone(), problem: damaged.problem.clone() });
         }
         let previous = snapshot.get(&name);
-        let capability = successor(previous, &new);
+        let capability = successor(previous, new);
         if let Some(previous) = previous
             && nothing_new(previous, &capability)
             && self.code(previous).is_ok_and(|code| code.matches_digest)
@@ -74,6 +80,7 @@ impl Registry {
             &git,
             Write {
                 name: &name,
+                read: &snapshot,
                 when: now.as_second(),
                 message: format!("{name} {version}: {}\n\n{}", one_line(&new.change), trailer(name.as_str(), &version)),
                 document,
@@ -88,6 +95,10 @@ impl Registry {
 
     /// Changes the status alone; the version stays. Returns the commit.
     pub fn set_status(&self, name: &CapabilityName, status: Status) -> Result<String, RegistryError> {
+        until_still(|| self.set_status_once(name, status))
+    }
+
+    fn set_status_once(&self, name: &CapabilityName, status: Status) -> Result<String, RegistryError> {
         let _lock = disk::lock(&self.inner.root)?;
         let (git, snapshot) = self.prepare_to_write()?;
         let (position, capability) = found(&snapshot, name)?;
@@ -100,7 +111,7 @@ impl Registry {
             .map_err(|e| RegistryError::Invalid { name: name.to_string(), problem: e.to_string() })?;
         let message = format!("{name}: {}", status.as_str());
         let when = jiff::Timestamp::now().as_second();
-        self.put_in_force(&git, Write { name, when, message, document, code: None, delete: None })
+        self.put_in_force(&git, Write { name, read: &snapshot, when, message, document, code: None, delete: None })
     }
 
     /// Takes the capability, its code and its statistics away; git keeps the versions. Returns the commit.
@@ -108,6 +119,10 @@ impl Registry {
     /// # Errors
     /// `NotCommitted` and `NotForgotten` alone say that it is removed.
     pub fn remove(&self, name: &CapabilityName) -> Result<String, RegistryError> {
+        until_still(|| self.remove_once(name))
+    }
+
+    fn remove_once(&self, name: &CapabilityName) -> Result<String, RegistryError> {
         let _lock = disk::lock(&self.inner.root)?;
         let (git, snapshot) = self.prepare_to_write()?;
         let (position, capability) = found(&snapshot, name)?;
@@ -117,7 +132,7 @@ impl Registry {
         document.entries.remove(position);
         let delete = self.own_file(&snapshot, capability);
         let message = format!("{name}: removed");
-        let done = self.put_in_force(&git, Write { name, when, message, document, code: None, delete });
+        let done = self.put_in_force(&git, Write { name, read: &snapshot, when, message, document, code: None, delete });
         // Of a capability that is still there the statistics stay.
         if !matches!(done, Ok(_) | Err(RegistryError::NotCommitted { .. })) {
             return done;
@@ -203,10 +218,14 @@ impl Registry {
             }
             disk::stage(&staged_index, index.as_bytes())?;
             let commit = git.prepare(&self.inner.author, write.when, &write.message, &changes)?;
+            let look = fs::metadata(&staged_index).ok();
+            if write.read.outdated(root) {
+                return Err(RegistryError::Moved { root: root.clone() });
+            }
             disk::publish(&staged_index, &root.join(INDEX))?;
-            Ok(commit)
+            Ok((commit, look))
         })();
-        let commit = staged.inspect_err(|_| {
+        let (commit, look) = staged.inspect_err(|_| {
             // Removed again so that nothing is left behind; if that fails too, the next write does it.
             let _ = disk::remove(&staged_index);
             if let Some((path, _, _)) = &staged_tool {
@@ -223,7 +242,7 @@ impl Registry {
                 disk::remove(&root.join(path))?;
             }
             let paths: Vec<&str> = changes.iter().map(|(path, _)| *path).collect();
-            git.publish(&commit, &paths)
+            git.publish_known(&commit, &paths, look.as_ref().map(|look| (INDEX, look)))
         };
         finish().map_err(|e: RegistryError| RegistryError::NotCommitted {
             name: write.name.to_string(),
@@ -232,6 +251,17 @@ impl Registry {
         })?;
         Ok(commit)
     }
+}
+
+/// Again from what is there now, when a person saved `index.json` meanwhile; nobody saves that often.
+fn until_still<T>(write: impl Fn() -> Result<T, RegistryError>) -> Result<T, RegistryError> {
+    for _ in 0..5 {
+        match write() {
+            Err(RegistryError::Moved { .. }) => {}
+            done => return done,
+        }
+    }
+    write()
 }
 
 fn found<'a>(snapshot: &'a Snapshot, name: &CapabilityName) -> Result<(usize, &'a Capability), RegistryError> {

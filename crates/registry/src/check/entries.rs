@@ -6,7 +6,7 @@ use crate::git::{Git, INDEX};
 use crate::index::{Document, parse_entry};
 use crate::middle::Middle;
 use crate::recover::relative;
-use crate::registry::{code_path, staged_code};
+use crate::registry::{code_path, is_below, staged_code};
 use crate::snapshot::{DUPLICATE, Snapshot};
 use crate::{Registry, RegistryError};
 use jarvis_protocol::Capability;
@@ -140,6 +140,11 @@ fn code(
     };
     let (problem, todo) = words(&error);
     let trouble = Trouble::new(name, Level::Broken, problem, todo);
+    if !is_below(&capability.tool_path) {
+        // It names no file of the workspace, so there is none to restore.
+        let before = committed.0.get(name).is_some_and(|old| is_below(&old.tool_path));
+        return Some(if before { trouble.cured(Cure::RestoreEntry(name.to_owned())) } else { trouble });
+    }
     match &error {
         RegistryError::Io { source, path, .. } if source.kind() == ErrorKind::PermissionDenied => {
             Some(trouble.cured(Cure::Permit(path.clone())))

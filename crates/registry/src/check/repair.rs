@@ -7,7 +7,7 @@ use crate::git::{Git, INDEX, clear_stale_locks};
 use crate::index::{Document, entry, parse_entry};
 use crate::middle::git_dir;
 use crate::recover::relative;
-use crate::registry::{STAGED, plain_tools};
+use crate::registry::{STAGED, inside, is_below, plain_tools};
 use crate::{Registry, RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName};
 use std::fs;
@@ -112,6 +112,7 @@ impl Registry {
                 let text = committed_code(self, &capability).ok_or_else(|| RegistryError::NotFound(name.clone()))?;
                 let path = root.join(relative(&capability));
                 plain_tools(root)?;
+                inside(root, path.parent().unwrap_or(root))?;
                 let kept = fs::symlink_metadata(&path).is_ok().then(|| aside.take(&path)).transpose()?;
                 self.put(&path, text.as_bytes())?;
                 let kept = kept.map(|kept| format!("; what was in its place is at {}", kept.display()));
@@ -159,6 +160,11 @@ impl Registry {
                     Some(branch) => git.repo().reference(branch, *id, true, "jarvis: back to a whole commit").map(|_| ()),
                     None => git.repo().set_head_detached(*id),
                 })?;
+                // They name what is not there any more.
+                let logs = git.repo().path().join("logs");
+                if logs.exists() {
+                    aside.take(&logs)?;
+                }
                 told(format!("the history ends at {id:.10} again; newer files are there, and the next registration commits them"))
             }
             Cure::Attach(branch) => {
@@ -243,6 +249,9 @@ fn open(root: &Path) -> Result<Git, RegistryError> {
 /// The code of this very entry as git has it.
 pub(super) fn committed_code(registry: &Registry, capability: &Capability) -> Option<String> {
     let fits = |text: &String| !capability.digest.is_empty() && digest(capability, text) == capability.digest;
+    if !is_below(&capability.tool_path) {
+        return None;
+    }
     let git = Git::open(&registry.inner.root).ok()??;
     let last = git.content(None, &relative(capability)).ok().flatten();
     last.and_then(|bytes| String::from_utf8(bytes).ok()).filter(fits).or_else(|| {

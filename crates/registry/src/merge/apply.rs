@@ -3,7 +3,7 @@
 
 use super::entry::Outcome;
 use super::plan::Plan;
-use super::{CHOICES, Choices, Conflict, Merged, Side};
+use super::{CHOICES, Choices, MergeConflict, Merged, Side};
 use crate::aside::Aside;
 use crate::git::{Git, INDEX, kept_trailer};
 use crate::index::Document;
@@ -17,7 +17,7 @@ use std::path::Path;
 
 impl Registry {
     /// What a merge left to choose; none where git is in the middle of nothing.
-    pub fn conflicts(&self) -> Result<Vec<Conflict>, RegistryError> {
+    pub fn conflicts(&self) -> Result<Vec<MergeConflict>, RegistryError> {
         let root = &self.inner.root;
         let (Some(middle), Some(git)) = (Middle::of(root), Git::open(root)?) else { return Ok(Vec::new()) };
         Ok(git.plan(middle, "")?.map(|plan| plan.conflicts()).unwrap_or_default())

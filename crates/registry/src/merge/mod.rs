@@ -32,7 +32,7 @@ impl Side {
 
 /// A capability that both sides changed in different ways.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conflict {
+pub struct MergeConflict {
     pub name: String,
     /// What differs.
     pub problem: String,
@@ -44,7 +44,7 @@ pub struct Merged {
     /// What was done, in words.
     pub done: Vec<String>,
     /// Still to be chosen.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<MergeConflict>,
     /// What is left to a person.
     pub todo: Option<String>,
     /// The merge commit, once it is made.

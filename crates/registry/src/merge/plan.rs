@@ -1,7 +1,7 @@
 //! What the merge of the two sides comes to, entry by entry. Looks only.
 
 use super::entry::{Item, Outcome, settled, three_way};
-use super::{Choices, Conflict, Side};
+use super::{Choices, MergeConflict, Side};
 use crate::RegistryError;
 use crate::git::{Git, INDEX, blob_id};
 use crate::index::{Document, ParseError};
@@ -142,10 +142,10 @@ impl Git {
 
 impl Plan {
     /// What is still to be chosen.
-    pub fn conflicts(&self) -> Vec<Conflict> {
+    pub fn conflicts(&self) -> Vec<MergeConflict> {
         let open = self.rows.iter().filter(|row| !self.choices.made.contains_key(&row.key));
         open.filter_map(|row| match &row.outcome {
-            Outcome::Conflict(problem) => Some(Conflict { name: row.key.clone(), problem: problem.clone() }),
+            Outcome::Conflict(problem) => Some(MergeConflict { name: row.key.clone(), problem: problem.clone() }),
             Outcome::Take(_) | Outcome::Both(..) => None,
         })
         .collect()

@@ -5,8 +5,8 @@ use crate::error::Outcome;
 use crate::show::grants;
 use crate::term;
 use jarvis_model::fetch;
-use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime};
-use jarvis_registry::{FITS, Hit, Registry};
+use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Egress, Example, Runtime};
+use jarvis_registry::{FITS, Hit, Registry, RegistryError, Stats};
 use serde_json::{Value, json};
 
 /// Most hits of one search.
@@ -57,8 +57,19 @@ pub fn search(registry: &Registry, query: &str, json: bool) -> Outcome {
     term::table(&["capability", "score", "fits", "what it does"], &rows)
 }
 
+/// A database that cannot be read hides no capability: it is told, and nothing is counted.
+fn stats(registry: &Registry, name: &CapabilityName) -> Outcome<Stats> {
+    match registry.stats(name) {
+        Err(error @ RegistryError::Statistics { .. }) => {
+            term::note(format!("{name}: no statistics: {error} (see jarvis doctor)"));
+            Ok(Stats::default())
+        }
+        other => Ok(other?),
+    }
+}
+
 fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
-    let stats = registry.stats(&hit.capability.name)?;
+    let stats = stats(registry, &hit.capability.name)?;
     Ok(json!({
         "name": hit.capability.name, "score": hit.score, "fits": hit.score >= FITS && hit.suppressed_by.is_none(),
         "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
@@ -68,7 +79,7 @@ fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
 
 pub fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome {
     let capability = existing(registry, name)?;
-    let stats = registry.stats(&capability.name)?;
+    let stats = stats(registry, &capability.name)?;
     let code = registry.code(&capability)?;
     if json {
         let mut shown = json!({

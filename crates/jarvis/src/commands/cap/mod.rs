@@ -2,6 +2,7 @@
 
 mod change;
 mod look;
+mod merge;
 mod register;
 
 use crate::cli::{Common, unused_model};
@@ -56,6 +57,9 @@ pub enum Cap {
     /// Keeps a capability from being found and run.
     #[command(after_help = "Example:\n  jarvis cap disable fibonacci")]
     Disable { name: String },
+    /// Settles a conflict that `git pull` left: which version of a capability stays. The last one ends the merge.
+    #[command(after_help = "Example:\n  jarvis cap merge fibonacci --theirs")]
+    Merge(merge::Merge),
     /// Removes a capability; its history stays in git.
     #[command(after_help = "Example:\n  jarvis cap rm fibonacci")]
     Rm { name: String },
@@ -72,6 +76,7 @@ pub fn run(args: Cap, common: &Common) -> Outcome {
         Cap::Enable { name } => change::set_status(&home, &name, Status::Active, json),
         Cap::Disable { name } => change::set_status(&home, &name, Status::Disabled, json),
         Cap::Rm { name } => change::remove(&home, &name, json),
+        Cap::Merge(args) => merge::settle(&home, &args, json),
         Cap::Run(args) => change::execute(&home, &args, json),
         Cap::Register(args) => register::register(&home, &args, json),
         Cap::Rollback(args) => change::roll_back(&home, &args, json),
