@@ -284,7 +284,8 @@ fn check(case: &Case) {
     };
     if says == "still in conflict" {
         assert!(told(&fixed, case).is_some(), "{what}: {:#?}", findings(&fixed));
-        let conflict = |f: &&Value| f["what"] == "registry: reverse_text" && f["detail"].to_string().contains("triggers differ");
+        let conflict =
+            |f: &&Value| f["what"] == "registry: reverse_text" && f["detail"].to_string().contains("triggers differ");
         let conflict = findings(&fixed).into_iter().find(conflict).unwrap_or_else(|| panic!("{what}: {fixed:#}"));
         assert!(conflict["fix"].as_str().unwrap().contains("jarvis cap merge reverse_text --ours"), "{what}");
         let _ = home.run(&["cap", "merge", "shout_text", "--ours"]).failed(1, &["not in conflict", "hint:"]);
@@ -295,7 +296,8 @@ fn check(case: &Case) {
             assert!(settled["todo"].as_str().unwrap().contains("--continue"), "{what}: {settled}");
             assert!(git(&home, &[verb, "--continue"]).0, "{what}");
         }
-        let triggers = home.run(&["cap", "show", "reverse_text", "--json"]).ok().json()["capability"]["triggers"].clone();
+        let triggers =
+            home.run(&["cap", "show", "reverse_text", "--json"]).ok().json()["capability"]["triggers"].clone();
         let taken = if what.ends_with("rebase") { "a third way" } else { "another way" };
         assert_eq!(triggers, json!([taken]), "{what}");
     } else {
@@ -312,9 +314,13 @@ fn check(case: &Case) {
         let own = ["/audit/", "/.git/", "jarvis.db", ".lock"].iter().any(|part| path.to_string_lossy().contains(part));
         assert!(own || contents.contains(bytes), "{what}: the content of {} is lost", path.display());
     }
-    home.write("d.json", &json!({"name": "after_all", "capability": "Says the text.",
+    home.write(
+        "d.json",
+        &json!({"name": "after_all", "capability": "Says the text.",
         "parameters": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}},
-        "examples": [{"args": {"text": "abc"}, "returns": "abc!"}]}).to_string());
+        "examples": [{"args": {"text": "abc"}, "returns": "abc!"}]})
+        .to_string(),
+    );
     home.write("c.ts", "export default function run({ text }: { text: string }) {\n  return text + '!';\n}\n");
     let _ = common::register(&home, &[]).ok();
     let after = home.run(&["doctor", "--json"]).json();

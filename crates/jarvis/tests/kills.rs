@@ -34,15 +34,26 @@ enum Act {
     Import,
 }
 
-/// The name, and whether its code is seen in its results: each version adds its number to the text.
+/// Words that no other name has, so that nothing passes for a repetition of something else.
+fn words(name: &str) -> String {
+    let mut random =
+        Random(name.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01B3)));
+    let mut word = || (0..8).map(|_| char::from(b'a' + random.below(26) as u8)).collect::<String>();
+    [word(), word(), word()].join(" ")
+}
+
+/// A version of `name` that says so in its code; what it answers stays the same, as its examples stay.
 fn prepare(home: &Home, name: &str, mark: u64) {
     let mut definition = reverse_text();
     definition["name"] = json!(name);
-    definition["capability"] = json!(format!("Reverses a text and says {name}."));
-    let said = format!("{{}} {name} {mark}");
-    definition["examples"] = json!([{"args": {"text": "abc"}, "returns": said.replace("{}", "cba")}]);
+    definition["capability"] = json!(format!("{}.", words(name)));
+    definition["triggers"] = json!([words(name)]);
+    definition["examples"] = json!([{"args": {"text": "abc"}, "returns": format!("cba {name}")}]);
     home.write("d.json", &definition.to_string());
-    home.write("c.ts", &REVERSE.replace(".join('')", &format!(".join('') + ' {name} {mark}'")));
+    home.write(
+        "c.ts",
+        &format!("// version {mark}\n{}", REVERSE.replace(".join('')", &format!(".join('') + ' {name}'"))),
+    );
 }
 
 /// A folder as `jarvis cap import` takes it, where this binary has that.
@@ -73,7 +84,13 @@ fn git(home: &Home, args: &[&str]) -> String {
 /// Clean by itself, every entry whole, and every version that was there still readable.
 fn assert_whole(home: &Home, seen: &mut Seen) {
     let doctor = home.run(&["doctor", "--json"]);
-    let bad: Vec<Value> = doctor.json()["findings"].as_array().unwrap().iter().filter(|f| f["essential"] == true && f["ok"] == false).cloned().collect();
+    let bad: Vec<Value> = doctor.json()["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|f| f["essential"] == true && f["ok"] == false)
+        .cloned()
+        .collect();
     assert!(bad.is_empty() && doctor.code == 0, "doctor: {bad:#?}");
     let registry = jarvis_registry::Registry::open(
         home.file("capabilities"),
@@ -122,11 +139,11 @@ fn killed_at_any_point_nothing_is_lost_and_nothing_is_half_done() {
     let home = Home::new().var("OPENAI_API_KEY", "sk-test");
     let mut seen = Seen::new();
     prepare(&home, "base_one", 0);
-    let _ = common::register(&home, &[]).ok();
+    let _ = common::register(&home, &["--approve", "auto"]).ok();
     prepare(&home, "base_one", 1);
     // How long a registration takes here says where its points are.
     let began = Instant::now();
-    let _ = common::register(&home, &[]).ok();
+    let _ = common::register(&home, &["--approve", "auto"]).ok();
     let whole = began.elapsed();
     assert_whole(&home, &mut seen);
 
@@ -147,15 +164,15 @@ fn killed_at_any_point_nothing_is_lost_and_nothing_is_half_done() {
         let args: Vec<&str> = match act {
             Act::Register | Act::Update => {
                 prepare(&home, &name, mark);
-                vec!["cap", "register", "--definition", "d.json", "--code", "c.ts"]
+                vec!["cap", "register", "--approve", "auto", "--definition", "d.json", "--code", "c.ts"]
             }
-            Act::RollBack => vec!["cap", "rollback", "base_one"],
+            Act::RollBack => vec!["cap", "rollback", "--approve", "auto", "base_one"],
             Act::SetStatus if mark % 2 == 0 => vec!["cap", "disable", "base_one"],
             Act::SetStatus => vec!["cap", "enable", "base_one"],
             // Registered right before, so that there is something to remove.
             Act::Remove => {
                 prepare(&home, "short_lived", mark);
-                let _ = common::register(&home, &[]).ok();
+                let _ = common::register(&home, &["--approve", "auto"]).ok();
                 vec!["cap", "rm", "short_lived"]
             }
             Act::Import => {
@@ -212,10 +229,13 @@ fn killed_at_any_point_nothing_is_lost_and_nothing_is_half_done() {
     assert!(ran.out.starts_with("ba base_one "), "{}", ran.out);
     // One more write takes up whatever the last kill left.
     prepare(&home, "after_all", 0);
-    let _ = common::register(&home, &[]).ok();
+    let _ = common::register(&home, &["--approve", "auto"]).ok();
     assert_eq!(git(&home, &["status", "--porcelain"]), "");
     let history = home.run(&["cap", "history", "base_one", "--json"]).ok();
     assert!(!history.out.contains("\"commit\":null"), "{}", history.out);
     assert!(changed * 10 >= kills, "only {changed} of {kills} kills came after a write");
-    println!("{kills} kills, {changed} of them after the write: {by_act:?}; {} versions readable; seed {seed}", seen.len());
+    println!(
+        "{kills} kills, {changed} of them after the write: {by_act:?}; {} versions readable; seed {seed}",
+        seen.len()
+    );
 }

@@ -292,9 +292,7 @@ impl Git {
     pub fn advance(&self, to: Oid, parent: Option<Oid>, note: &str) -> Result<(), git2::Error> {
         let head = self.repo.find_reference("HEAD")?;
         match (head.symbolic_target().ok().flatten(), parent) {
-            (Some(branch), Some(parent)) => {
-                self.repo.reference_matching(branch, to, true, parent, note).map(|_| ())
-            }
+            (Some(branch), Some(parent)) => self.repo.reference_matching(branch, to, true, parent, note).map(|_| ()),
             (Some(branch), None) => self.repo.reference(branch, to, false, note).map(|_| ()),
             (None, _) => self.repo.set_head_detached(to),
         }

@@ -19,9 +19,9 @@ mod stats;
 mod types;
 mod write;
 
+pub use check::{Level, Repaired, Trouble};
 pub use digest::digest;
 pub use error::RegistryError;
-pub use check::{Level, Repaired, Trouble};
 pub use merge::{MergeConflict, Merged, Side};
 pub use middle::Middle;
 pub use registry::Registry;

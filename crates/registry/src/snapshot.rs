@@ -88,11 +88,8 @@ impl Snapshot {
     /// `Damaged` where there is no commit to go back to; `kept` is for the caller to fill in.
     pub fn load(root: &Path, previous: Option<&Arc<Snapshot>>) -> Result<Arc<Snapshot>, RegistryError> {
         let path = root.join(INDEX);
-        let mut key = Key {
-            index: fs::metadata(&path).ok().map(|meta| stamp(&meta)),
-            middle: Middle::of(root),
-            git: None,
-        };
+        let mut key =
+            Key { index: fs::metadata(&path).ok().map(|meta| stamp(&meta)), middle: Middle::of(root), git: None };
         let unsettled = previous.is_some_and(|p| p.stale.is_some()) || key.middle.is_some();
         if unsettled {
             key.git = Some(git_key(root));
@@ -245,8 +242,7 @@ pub(crate) fn choices(name: &str) -> String {
 /// The newest committed index that can be read.
 fn committed(root: &Path) -> Result<Option<(Vec<u8>, Document)>, RegistryError> {
     let Some(git) = Git::open(root)? else { return Ok(None) };
-    let found =
-        git.newest(INDEX, |bytes| Document::parse(bytes).ok().map(|document| (bytes.to_vec(), document)))?;
+    let found = git.newest(INDEX, |bytes| Document::parse(bytes).ok().map(|document| (bytes.to_vec(), document)))?;
     Ok(found.map(|(_, found)| found))
 }
 

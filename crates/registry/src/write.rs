@@ -5,8 +5,8 @@ use crate::bump::bump;
 use crate::digest::digest;
 use crate::git::{Change, Git, INDEX, trailer};
 use crate::index::{Document, LARGEST, entry};
-use crate::recover::{recover, relative};
 use crate::middle::Middle;
+use crate::recover::{recover, relative};
 use crate::registry::{Registry, STAGED, code_path, plain_tools, staged_code};
 use crate::snapshot::{Snapshot, keep_aside};
 use crate::{NewVersion, Registered, RegistryError, disk};
@@ -132,7 +132,8 @@ impl Registry {
         document.entries.remove(position);
         let delete = self.own_file(&snapshot, capability);
         let message = format!("{name}: removed");
-        let done = self.put_in_force(&git, Write { name, read: &snapshot, when, message, document, code: None, delete });
+        let done =
+            self.put_in_force(&git, Write { name, read: &snapshot, when, message, document, code: None, delete });
         // Of a capability that is still there the statistics stay.
         if !matches!(done, Ok(_) | Err(RegistryError::NotCommitted { .. })) {
             return done;

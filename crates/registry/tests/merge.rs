@@ -128,7 +128,8 @@ fn fields_of_both_sides_are_merged_and_the_version_moves_on() {
     let mut words = capability("alpha_one");
     words.triggers.push("another way to ask".into());
     here.registry().register(version_of(words, CODE)).unwrap();
-    let faster = NewVersion { now: "2026-03-02T08:00:00Z".into(), ..version_of(capability("alpha_one"), &code("faster")) };
+    let faster =
+        NewVersion { now: "2026-03-02T08:00:00Z".into(), ..version_of(capability("alpha_one"), &code("faster")) };
     there.registry().register(faster).unwrap();
     assert!(!pull(&here, &there));
     let repaired = here.registry().repair().unwrap();

@@ -35,7 +35,7 @@ pub(super) fn check(registry: &Registry, found: &mut Vec<Trouble>) {
     }
     // While the last commit stands in for the index, nobody can say what belongs to whom.
     if snapshot.stale.is_none() {
-        foreign(root, &snapshot, found);
+        foreign(root, &snapshot, &committed, found);
     }
 }
 
@@ -114,12 +114,7 @@ fn damaged(snapshot: &Snapshot, committed: &Committed, found: &mut Vec<Trouble>)
     }
 }
 
-fn code(
-    registry: &Registry,
-    capability: &Capability,
-    snapshot: &Snapshot,
-    committed: &Committed,
-) -> Option<Trouble> {
+fn code(registry: &Registry, capability: &Capability, snapshot: &Snapshot, committed: &Committed) -> Option<Trouble> {
     let root = &registry.inner.root;
     let name = capability.name.as_str();
     let error = match registry.code(capability) {
@@ -194,8 +189,9 @@ fn to_check(root: &Path, capability: &Capability) -> String {
     )
 }
 
-/// Files in `tools` that no entry names.
-fn foreign(root: &Path, snapshot: &Snapshot, found: &mut Vec<Trouble>) {
+/// Files in `tools` that no entry names; of one that has just left the index, the next write takes the file away.
+fn foreign(root: &Path, snapshot: &Snapshot, committed: &Committed, found: &mut Vec<Trouble>) {
+    let leaving = committed.0.values().map(relative);
     let known: HashSet<String> = snapshot
         .entries
         .iter()
@@ -206,6 +202,7 @@ fn foreign(root: &Path, snapshot: &Snapshot, found: &mut Vec<Trouble>) {
                 Some(crate::recover::clean(value.get("tool_path")?.as_str()?))
             }
         })
+        .chain(leaving)
         .collect();
     let Ok(files) = std::fs::read_dir(root.join("tools")) else { return };
     let mut names: Vec<String> = files

@@ -145,7 +145,8 @@ fn lost_tip(git: &Git, error: &git2::Error) -> Trouble {
     // Where git noted which commits there were.
     let log = std::fs::read_to_string(git.repo().path().join("logs/HEAD")).unwrap_or_default();
     let ids = log.lines().rev().filter_map(|line| Oid::from_str(line.split(' ').nth(1)?).ok());
-    let whole = |id: &Oid| git.repo().find_commit(*id).and_then(|c| c.tree()).is_ok_and(|tree| broken(git, &tree).is_empty());
+    let whole =
+        |id: &Oid| git.repo().find_commit(*id).and_then(|c| c.tree()).is_ok_and(|tree| broken(git, &tree).is_empty());
     match ids.take(200).find(whole) {
         Some(id) => trouble.cured(Cure::Tip(id)),
         None => trouble.cured(Cure::NewHistory),

@@ -88,13 +88,17 @@ impl Cure {
             Cure::Unlink => "puts a file with the same content in its place and keeps the link".to_owned(),
             Cure::RestoreEntry(_) => "puts the last committed entry back and keeps a copy of the index".to_owned(),
             Cure::DropDuplicate(_) => "removes the second one, which says the same, and keeps a copy".to_owned(),
-            Cure::RestoreCode(_) => "takes it from git, where its digest fits, and keeps what is in its place".to_owned(),
+            Cure::RestoreCode(_) => {
+                "takes it from git, where its digest fits, and keeps what is in its place".to_owned()
+            }
             Cure::Folder(_) => "puts it aside and makes the folder".to_owned(),
             Cure::Permit(_) => "gives you the right to read and write it".to_owned(),
             Cure::Merge(_) => "merges what only one side changed, and leaves what both changed to you".to_owned(),
             Cure::StaleLock(_) => "puts the lock aside".to_owned(),
             Cure::Head(branch) => format!("points it to the branch {branch} again and keeps a copy"),
-            Cure::Object(..) => "writes it again from the file in the workspace, which has this very content".to_owned(),
+            Cure::Object(..) => {
+                "writes it again from the file in the workspace, which has this very content".to_owned()
+            }
             Cure::Tip(id) => format!("goes back to the last whole commit {id:.10}; the files stay as they are"),
             Cure::Attach(Some(branch)) => format!("brings the branch {branch} up to here; no file changes"),
             Cure::Attach(None) => "makes a branch here; no file changes".to_owned(),

@@ -97,8 +97,8 @@ impl Registry {
                 };
                 let position = (0..document.entries.len()).find(|i| named(*i));
                 let position = position.ok_or_else(|| RegistryError::NotFound(name.clone()))?;
-                document.entries[position] = entry(&old)
-                    .map_err(|e| RegistryError::Invalid { name: name.clone(), problem: e.to_string() })?;
+                document.entries[position] =
+                    entry(&old).map_err(|e| RegistryError::Invalid { name: name.clone(), problem: e.to_string() })?;
                 self.rewrite(&document, &mut aside, "the last committed entry is back")
             }
             Cure::DropDuplicate(position) => {
@@ -107,7 +107,8 @@ impl Registry {
                 self.rewrite(&document, &mut aside, "the second entry of the same name and content is gone")
             }
             Cure::RestoreCode(name) => {
-                let capability = CapabilityName::new(name.clone()).ok().and_then(|n| self.look().ok()?.get(&n).cloned());
+                let capability =
+                    CapabilityName::new(name.clone()).ok().and_then(|n| self.look().ok()?.get(&n).cloned());
                 let capability = capability.ok_or_else(|| RegistryError::NotFound(name.clone()))?;
                 let text = committed_code(self, &capability).ok_or_else(|| RegistryError::NotFound(name.clone()))?;
                 let path = root.join(relative(&capability));
@@ -157,7 +158,9 @@ impl Registry {
             Cure::Tip(id) => {
                 let git = open(root)?;
                 git.locked(|| match git.repo().find_reference("HEAD")?.symbolic_target().ok().flatten() {
-                    Some(branch) => git.repo().reference(branch, *id, true, "jarvis: back to a whole commit").map(|_| ()),
+                    Some(branch) => {
+                        git.repo().reference(branch, *id, true, "jarvis: back to a whole commit").map(|_| ())
+                    }
                     None => git.repo().set_head_detached(*id),
                 })?;
                 // They name what is not there any more.
@@ -165,11 +168,15 @@ impl Registry {
                 if logs.exists() {
                     aside.take(&logs)?;
                 }
-                told(format!("the history ends at {id:.10} again; newer files are there, and the next registration commits them"))
+                told(format!(
+                    "the history ends at {id:.10} again; newer files are there, and the next registration commits them"
+                ))
             }
             Cure::Attach(branch) => {
                 let git = open(root)?;
-                let made = branch.clone().unwrap_or_else(|| format!("kept-{}", stamp().trim_end_matches('Z').replace('.', "-")));
+                let made = branch
+                    .clone()
+                    .unwrap_or_else(|| format!("kept-{}", stamp().trim_end_matches('Z').replace('.', "-")));
                 git.locked(|| {
                     let head = git.head()?.ok_or_else(|| git2::Error::from_str("there is no commit"))?;
                     let name = format!("refs/heads/{made}");
@@ -240,10 +247,8 @@ impl Registry {
 fn open(root: &Path) -> Result<Git, RegistryError> {
     let folder = root.join(STAGED);
     fs::create_dir_all(&folder).map_err(|e| RegistryError::io("create", &folder, e))?;
-    Git::open(root)?.ok_or_else(|| RegistryError::Git {
-        root: root.to_owned(),
-        message: "there is no repository".to_owned(),
-    })
+    Git::open(root)?
+        .ok_or_else(|| RegistryError::Git { root: root.to_owned(), message: "there is no repository".to_owned() })
 }
 
 /// The code of this very entry as git has it.

@@ -93,10 +93,8 @@ impl Registry {
 
         // What was chosen, before anything of it is done.
         plan.choices.written = Some(id(index.as_bytes())?.to_string());
-        let notes = serde_json::to_vec(&plan.choices).map_err(|e| RegistryError::Git {
-            root: root.clone(),
-            message: e.to_string(),
-        })?;
+        let notes = serde_json::to_vec(&plan.choices)
+            .map_err(|e| RegistryError::Git { root: root.clone(), message: e.to_string() })?;
         let staged_notes = root.join(STAGED).join(CHOICES);
         disk::stage(&staged_notes, &notes)?;
         disk::publish(&staged_notes, &Choices::path(git))?;

@@ -32,8 +32,7 @@ pub fn settle(home: &Home, args: &Merge, json: bool) -> Outcome {
     }
     run::record(home, name.as_str(), json!({"change": "merge", "side": side}))?;
     let merged = registry.settle(&name, side)?;
-    let left: Vec<Value> =
-        merged.conflicts.iter().map(|c| json!({"name": c.name, "problem": c.problem})).collect();
+    let left: Vec<Value> = merged.conflicts.iter().map(|c| json!({"name": c.name, "problem": c.problem})).collect();
     let shown = json!({"name": name, "side": side, "done": merged.done, "conflicts": left, "todo": merged.todo,
                        "commit": merged.commit});
     if !json {
