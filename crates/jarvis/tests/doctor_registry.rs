@@ -349,7 +349,7 @@ fn damage_is_told_kept_to_its_entry_and_repaired_where_nothing_is_lost() {
     });
     let failed = failed.into_inner().unwrap();
     assert!(failed.is_empty(), "{} of {}: {failed:?}", failed.len(), cases.len());
-    assert!(only != "" || cases.len() >= 40, "cases are missing");
+    assert!(!only.is_empty() || cases.len() >= 40, "cases are missing");
 }
 
 /// Root may read everything, unless it gives that up.
@@ -362,7 +362,7 @@ fn files_that_may_not_be_read_are_told_and_opened_again() {
     };
     let home = sound();
     fs::write(home.file("closed"), "x").unwrap();
-    fs::set_permissions(home.file("closed"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(home.file("closed"), fs::Permissions::from_mode(0o000)).unwrap();
     let closed = home
         .other("setpriv")
         .args(["--bounding-set=-dac_override,-dac_read_search", "cat", "closed"])
@@ -375,7 +375,7 @@ fn files_that_may_not_be_read_are_told_and_opened_again() {
     }
     for (file, about) in [(INDEX, "index.json"), (CODE, "reverse_text"), ("jarvis.db", "statistics")] {
         let home = sound();
-        fs::set_permissions(home.file(file), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(home.file(file), fs::Permissions::from_mode(0o000)).unwrap();
         let doctor = probe(&home, &["doctor", "--json"]).unwrap().json();
         let what = format!("registry: {about}");
         let finding = findings(&doctor).into_iter().find(|f| f["what"] == what);
