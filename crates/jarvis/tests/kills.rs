@@ -226,7 +226,7 @@ fn killed_at_any_point_nothing_is_lost_and_nothing_is_half_done() {
     }
     let _ = home.run(&["cap", "enable", "base_one"]).ok();
     let ran = home.run(&["cap", "run", "base_one", "--args", "{\"text\": \"ab\"}"]).ok();
-    assert!(ran.out.starts_with("ba base_one "), "{}", ran.out);
+    assert_eq!(ran.out, "ba base_one\n");
     // One more write takes up whatever the last kill left.
     prepare(&home, "after_all", 0);
     let _ = common::register(&home, &["--approve", "auto"]).ok();
