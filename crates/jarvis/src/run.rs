@@ -9,7 +9,7 @@ use crate::signals::Signals;
 use crate::{programs, pull, secrets, term};
 use futures::future::BoxFuture;
 use jarvis_agent::{Mode, Price, Session, SessionParts, TurnLimits};
-use jarvis_audit::AuditLog;
+use jarvis_audit::{AuditLog, Kind, Record};
 use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts};
 use jarvis_forge::Forge;
 use jarvis_model::ModelHandle;
@@ -27,6 +27,14 @@ use tokio_util::sync::CancellationToken;
 pub fn registry(home: &Home) -> Outcome<Registry> {
     let author = Author { name: "jarvis".to_owned(), email: "jarvis@localhost".to_owned() };
     Ok(Registry::open(home.capabilities(), home.database(), author)?)
+}
+
+/// A change of the registry that no call makes, on the audit.
+pub fn record(home: &Home, subject: &str, detail: serde_json::Value) -> Outcome {
+    let at = jiff::Timestamp::now().to_string();
+    let (actor, subject) = ("cli".to_owned(), subject.to_owned());
+    AuditLog::open(home.audit()).append(Record { at, actor, kind: Kind::Registry, subject, detail })?;
+    Ok(())
 }
 
 /// Makes the workspace the current folder. What else was typed must have been read by then.

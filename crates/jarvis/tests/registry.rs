@@ -231,11 +231,11 @@ fn code_changed_by_hand_does_not_run() {
     let _ = home.run(&["cap", "run", "reverse_text", "--args", "{\"text\": \"ab\"}"]).failed(1, &["changed by hand"]);
     assert!(home.run(&["cap", "show", "reverse_text"]).ok().out.contains("changed by hand"));
     let home = home.var("OPENAI_API_KEY", "sk-test");
-    let found = |home: &Home| {
+    let found = |home: &Home, what: &str| {
         let findings = home.run(&["doctor", "--json"]).json()["findings"].clone();
-        findings.as_array().unwrap().iter().find(|f| f["what"] == "registry").unwrap().clone()
+        findings.as_array().unwrap().iter().find(|f| f["what"] == what).unwrap().clone()
     };
-    let registry = found(&home);
+    let registry = found(&home, "registry: reverse_text");
     assert_eq!(registry["ok"], false, "{registry}");
     assert!(registry["detail"].as_str().unwrap().contains("reverse_text was changed by hand"), "{registry}");
     assert!(registry["fix"].as_str().unwrap().contains("jarvis cap register"), "{registry}");
@@ -244,7 +244,7 @@ fn code_changed_by_hand_does_not_run() {
     home.write("d.json", &home.run(&["cap", "show", "reverse_text", "--json"]).ok().out);
     let code = home.file("capabilities/tools/reverse_text.ts");
     let _ = home.run(&["cap", "register", "--definition", "d.json", "--code", code.to_str().unwrap()]).ok();
-    assert_eq!(found(&home)["detail"], "1 capability");
+    assert_eq!(found(&home, "registry")["detail"], "1 capability");
 }
 
 #[test]
@@ -255,14 +255,13 @@ fn a_corrupt_index_is_kept_aside_reported_and_never_overwritten() {
     let whole = std::fs::read_to_string(&index).unwrap();
     let torn = &whole[..whole.len() / 2];
     std::fs::write(&index, torn).unwrap();
-    for args in [
-        &["cap", "list"][..],
-        &["cap", "show", "reverse_text"],
-        &["cap", "register", "--definition", "d.json", "--code", "c.ts"],
-    ] {
-        let _ = home.run(args).failed(1, &["index.json is damaged", "hint:"]);
-        assert_eq!(std::fs::read_to_string(&index).unwrap(), torn);
-    }
+    // What was committed goes on working; nothing is written.
+    let listed = home.run(&["cap", "list"]).ok();
+    assert!(listed.out.contains("reverse_text") && listed.err.contains("damaged: index.json"), "{}", listed.err);
+    assert_eq!(home.run(&["cap", "run", "reverse_text", "--args", "{\"text\": \"ab\"}"]).ok().out, "ba\n");
+    let register = ["cap", "register", "--definition", "d.json", "--code", "c.ts"];
+    let _ = home.run(&register).failed(1, &["index.json is damaged", "hint:", "doctor --fix"]);
+    assert_eq!(std::fs::read_to_string(&index).unwrap(), torn);
     let kept = std::fs::read_dir(home.file("capabilities")).unwrap().flatten();
     let kept: Vec<_> = kept.filter(|e| e.file_name().to_string_lossy().contains("damaged")).collect();
     assert_eq!(kept.len(), 1);

@@ -7,6 +7,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const LOCK: &str = ".lock";
+/// Held by whoever is next in line. Without it the one that writes again and again would keep the lock from all others,
+/// who look only now and then.
+const NEXT: &str = ".lock.next";
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
 /// Held while one process or thread writes; released when dropped, or by the system when the process dies.
@@ -17,21 +20,27 @@ pub(crate) struct WriteLock {
 /// Creates `root` where it is missing.
 ///
 /// # Errors
-/// `Busy` when another process keeps the lock for 15 s.
+/// `Busy` when the turn does not come within 15 s.
 pub(crate) fn lock(root: &Path) -> Result<WriteLock, RegistryError> {
     fs::create_dir_all(root).map_err(|e| RegistryError::io("create", root, e))?;
-    let path = root.join(LOCK);
+    let start = Instant::now();
+    // Many wait to be the next, and one of them for the lock itself.
+    let _next = wait_for(root, NEXT, start, Duration::from_millis(4))?;
+    Ok(WriteLock { _file: wait_for(root, LOCK, start, Duration::from_millis(1))? })
+}
+
+fn wait_for(root: &Path, name: &str, start: Instant, longest_pause: Duration) -> Result<File, RegistryError> {
+    let path = root.join(name);
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
         .open(&path)
         .map_err(|e| RegistryError::io("open", &path, e))?;
-    let start = Instant::now();
     let mut pause = Duration::from_micros(200);
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(WriteLock { _file: file }),
+            Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(e)) => return Err(RegistryError::io("lock", &path, e)),
         }
@@ -39,7 +48,7 @@ pub(crate) fn lock(root: &Path) -> Result<WriteLock, RegistryError> {
             return Err(RegistryError::Busy { root: root.to_owned(), seconds: LONGEST_WAIT.as_secs() });
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(4));
+        pause = (pause * 2).min(longest_pause);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Why the registry could not answer, and what a person can do about it.
 
+use crate::middle::Middle;
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -24,6 +25,14 @@ pub enum RegistryError {
     AliasTaken { name: String, bearer: String },
     #[error("the alias `{alias}` of `{name}` is the name of a capability")]
     AliasIsName { name: String, alias: String },
+    /// A commit of jarvis would become part of somebody else's merge or rebase.
+    #[error("git in {} is in the middle of a {}, so nothing was written", root.display(), middle.as_str())]
+    InTheMiddle { root: PathBuf, middle: Middle },
+    /// Somebody wrote `index.json` without the lock; theirs stays.
+    #[error("index.json in {} is changed again and again by something else", root.display())]
+    Moved { root: PathBuf },
+    #[error("`{0}` is not in conflict")]
+    NotInConflict(String),
     #[error("the definition of `{name}` cannot be registered: {problem}")]
     Invalid { name: String, problem: String },
     #[error("the code of `{name}` at {} cannot be used: {problem}", path.display())]
@@ -62,7 +71,11 @@ impl RegistryError {
                 };
                 let root = path.parent().unwrap_or(Path::new("."));
                 let way_back = if root.join(".git").exists() {
-                    format!("take the last good version: git -C {} checkout HEAD -- index.json", root.display())
+                    format!(
+                        "let `jarvis doctor --fix` take the last good version (git -C {} checkout HEAD -- index.json \
+                         does it by hand)",
+                        root.display()
+                    )
                 } else {
                     "put a copy of your own in its place (there is no history here to take one from), or move it away to \
                      begin with an empty registry"
@@ -75,6 +88,16 @@ impl RegistryError {
             }
             RegistryError::NewerHome { .. } => {
                 (ErrorKind::Damaged, Some("update jarvis, or use another home".to_owned()))
+            }
+            RegistryError::InTheMiddle { root, middle } => (
+                ErrorKind::Damaged,
+                Some(format!("`jarvis doctor --fix` merges the capabilities that it can; {}", middle.way_out(root))),
+            ),
+            RegistryError::Moved { .. } => {
+                (ErrorKind::Disk, Some("end what writes it, and try again; nothing was changed".to_owned()))
+            }
+            RegistryError::NotInConflict(_) => {
+                (ErrorKind::NotFound, Some("`jarvis doctor` names what is in conflict".to_owned()))
             }
             RegistryError::NotFound(_) => (ErrorKind::NotFound, Some("see `jarvis cap list`".to_owned())),
             RegistryError::AliasTaken { bearer, .. } => (

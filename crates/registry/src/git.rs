@@ -4,6 +4,7 @@
 use crate::registry::STAGED;
 use crate::{Author, RegistryError};
 use git2::{Commit, ErrorCode, ObjectType, Oid, Repository, Signature, Time, Tree};
+use std::fs::Metadata;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,11 +13,14 @@ pub(crate) const INDEX: &str = "index.json";
 /// In the folder of staged files, while git's own lock files may be held.
 const MARKER: &str = "git-is-written";
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
+/// Objects up to this size are read back whole, bytes.
+const READ_BACK: usize = 64 << 10;
 const TRAILER: &str = "Capability: ";
 /// For versions that are in force, and were not registered by the commit that names them.
 const KEPT_TRAILER: &str = "Capability-kept: ";
 /// Kept out of `git status`; written to `.git/info/exclude`, so no file of the workspace is needed for it.
-const EXCLUDED: [&str; 4] = ["/.lock", "/.staged/", "/index.json.damaged-*", "/.damaged.*.tmp"];
+const EXCLUDED: [&str; 6] =
+    ["/.lock", "/.lock.next", "/.staged/", "/.aside/", "/index.json.damaged-*", "/.damaged.*.tmp"];
 
 pub(crate) struct Git {
     root: PathBuf,
@@ -87,11 +91,19 @@ impl Git {
             .map_err(failed)
     }
 
-    fn error(&self, e: git2::Error) -> RegistryError {
+    pub fn error(&self, e: git2::Error) -> RegistryError {
         RegistryError::git(&self.root, &e)
     }
 
-    fn head(&self) -> Result<Option<Commit<'_>>, git2::Error> {
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn repo(&self) -> &Repository {
+        &self.repo
+    }
+
+    pub fn head(&self) -> Result<Option<Commit<'_>>, git2::Error> {
         match self.repo.head() {
             Ok(head) => head.peel_to_commit().map(Some),
             Err(e) if matches!(e.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => Ok(None),
@@ -111,6 +123,20 @@ impl Git {
             Ok(id == Oid::hash_object(ObjectType::Blob, bytes)?)
         };
         compare().map_err(|e| self.error(e))
+    }
+
+    /// The same of the file in the workspace, without reading it where git's own notes say what it holds. False where
+    /// they say nothing.
+    pub fn head_has_file(&self, path: &str) -> bool {
+        let known = || -> Result<bool, git2::Error> {
+            let Some(head) = self.head()? else { return Ok(false) };
+            let Some(id) = blob_id(&head.tree()?, path)? else { return Ok(false) };
+            let staging = self.repo.index()?;
+            let Some(entry) = staging.get_path(Path::new(path), 0) else { return Ok(false) };
+            Ok(entry.id == id && noted(&self.repo, &self.root.join(path), &entry))
+        };
+        // What cannot be known this way is worked out from the content.
+        known().unwrap_or(false)
     }
 
     /// The content of `path` in a commit, given in hexadecimal; HEAD without one.
@@ -161,7 +187,11 @@ impl Git {
             // On a full disk libgit2 1.9 can report success for an object that is not there.
             let written = self.repo.odb()?;
             for id in blobs.into_iter().chain([tree_id, commit]) {
-                written.read(id)?;
+                // Of a large one its beginning: all of it would be unpacked again to no purpose.
+                let (size, _) = written.read_header(id)?;
+                if size <= READ_BACK {
+                    written.read(id)?;
+                }
             }
             Ok(commit)
         };
@@ -208,45 +238,63 @@ impl Git {
 
     /// Makes a prepared commit HEAD, whose files are in the workspace by now.
     pub fn publish(&self, commit: &str, paths: &[&str]) -> Result<(), RegistryError> {
-        let write = || -> Result<(), git2::Error> {
+        self.publish_known(commit, paths, None)
+    }
+
+    /// The same, with the look of a file as it was written: where it is still that one, it is not read again.
+    pub fn publish_known(
+        &self,
+        commit: &str,
+        paths: &[&str],
+        known: Option<(&str, &Metadata)>,
+    ) -> Result<(), RegistryError> {
+        self.locked(|| {
             let id = Oid::from_str(commit)?;
+            let commit = self.repo.find_commit(id)?;
             // The staging area first: stopped between the two, `git status` shows a change to commit, and the next
             // write commits it.
             let mut staging = self.repo.index()?;
-            for path in paths {
-                if self.root.join(path).exists() {
-                    staging.add_path(Path::new(path))?;
-                } else {
-                    staging.remove_path(Path::new(path))?;
-                }
+            staging.read(false)?;
+            let mut noted = None;
+            if let Some((path, written)) = known
+                && let Some(blob) = blob_id(&commit.tree()?, path)?
+                && let Some(entry) = entry_of(&self.root.join(path), path, blob, written)
+            {
+                staging.add(&entry)?;
+                noted = Some(path);
             }
-            staging.write()?;
-            let commit = self.repo.find_commit(id)?;
-            let parent = commit.parent_id(0).ok();
+            let rest: Vec<&str> = paths.iter().copied().filter(|path| Some(*path) != noted).collect();
+            self.stage_into(&mut staging, &rest)?;
             let note = commit.summary().ok().flatten().unwrap_or("jarvis").to_owned();
-            let head = self.repo.find_reference("HEAD")?;
-            match (head.symbolic_target().ok().flatten(), parent) {
-                // Fails when a person has committed in the meantime; then the next write commits on top of theirs.
-                (Some(branch), Some(parent)) => {
-                    self.repo.reference_matching(branch, id, true, parent, &note).map(|_| ())
-                }
-                (Some(branch), None) => self.repo.reference(branch, id, false, &note).map(|_| ()),
-                (None, _) => self.repo.set_head_detached(id),
+            self.advance(id, commit.parent_id(0).ok(), &note)
+        })
+    }
+
+    /// What the workspace holds at `paths` is staged, and no longer in conflict.
+    pub fn stage_paths(&self, paths: &[&str]) -> Result<(), git2::Error> {
+        let mut staging = self.repo.index()?;
+        staging.read(false)?;
+        self.stage_into(&mut staging, paths)
+    }
+
+    fn stage_into(&self, staging: &mut git2::Index, paths: &[&str]) -> Result<(), git2::Error> {
+        for path in paths {
+            if self.root.join(path).exists() {
+                staging.add_path(Path::new(path))?;
+            } else {
+                staging.remove_path(Path::new(path))?;
             }
-        };
-        let marker = mark(&self.root)?;
-        let start = Instant::now();
-        loop {
-            match write() {
-                // A person's git is at work here; it does not take long.
-                Err(e) if e.code() == ErrorCode::Locked && start.elapsed() < LONGEST_WAIT => {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                done => {
-                    crate::disk::remove(&marker)?;
-                    return done.map_err(|e| self.error(e));
-                }
-            }
+        }
+        staging.write()
+    }
+
+    /// Fails when a person has committed since `parent`; then the next write commits on top of theirs.
+    pub fn advance(&self, to: Oid, parent: Option<Oid>, note: &str) -> Result<(), git2::Error> {
+        let head = self.repo.find_reference("HEAD")?;
+        match (head.symbolic_target().ok().flatten(), parent) {
+            (Some(branch), Some(parent)) => self.repo.reference_matching(branch, to, true, parent, note).map(|_| ()),
+            (Some(branch), None) => self.repo.reference(branch, to, false, note).map(|_| ()),
+            (None, _) => self.repo.set_head_detached(to),
         }
     }
 
@@ -290,6 +338,26 @@ impl Git {
         Ok(count)
     }
 
+    /// The newest commit whose `path` passes `good`, of the last hundred.
+    pub fn newest<T>(
+        &self,
+        path: &str,
+        mut good: impl FnMut(&[u8]) -> Option<T>,
+    ) -> Result<Option<(String, T)>, RegistryError> {
+        let (mut found, mut looked, mut last) = (None, 0, None);
+        self.walk(|commit| {
+            looked += 1;
+            let id = commit.tree().ok().and_then(|tree| blob_id(&tree, path).ok().flatten());
+            if let Some(id) = id.filter(|id| last != Some(*id)) {
+                last = Some(id);
+                let blob = self.repo.find_blob(id).ok();
+                found = blob.and_then(|blob| good(blob.content())).map(|it| (commit.id().to_string(), it));
+            }
+            found.is_none() && looked < 100
+        })?;
+        Ok(found)
+    }
+
     fn walk(&self, mut visit: impl FnMut(&Commit<'_>) -> bool) -> Result<(), RegistryError> {
         let mut run = || -> Result<(), git2::Error> {
             let Some(head) = self.head()? else { return Ok(()) };
@@ -306,6 +374,55 @@ impl Git {
     }
 }
 
+/// Does the file look as git noted it, and was that long enough ago to tell a later change by its time?
+#[cfg(unix)]
+fn noted(repo: &Repository, path: &Path, entry: &git2::IndexEntry) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(file) = std::fs::symlink_metadata(path) else { return false };
+    let Ok(staging) = std::fs::metadata(repo.path().join("index")) else { return false };
+    let time = (i64::from(entry.mtime.seconds()), i64::from(entry.mtime.nanoseconds()));
+    let same = file.is_file()
+        && time == (file.mtime(), file.mtime_nsec())
+        && entry.ino == file.ino() as u32
+        && u64::from(entry.file_size) == file.size();
+    same && (file.mtime(), file.mtime_nsec()) < (staging.mtime(), staging.mtime_nsec())
+}
+
+#[cfg(not(unix))]
+fn noted(_: &Repository, _: &Path, _: &git2::IndexEntry) -> bool {
+    false
+}
+
+/// What git notes about a file that holds `id`; none where it is not the one that was written.
+#[cfg(unix)]
+fn entry_of(file: &Path, path: &str, id: Oid, written: &Metadata) -> Option<git2::IndexEntry> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::symlink_metadata(file).ok()?;
+    let look = |m: &Metadata| (m.ino(), m.size(), m.mtime(), m.mtime_nsec());
+    if !meta.is_file() || look(&meta) != look(written) {
+        return None;
+    }
+    Some(git2::IndexEntry {
+        ctime: git2::IndexTime::new(meta.ctime() as i32, meta.ctime_nsec() as u32),
+        mtime: git2::IndexTime::new(meta.mtime() as i32, meta.mtime_nsec() as u32),
+        dev: meta.dev() as u32,
+        ino: meta.ino() as u32,
+        mode: 0o100_644,
+        uid: meta.uid(),
+        gid: meta.gid(),
+        file_size: u32::try_from(meta.size()).ok()?,
+        id,
+        flags: 0,
+        flags_extended: 0,
+        path: path.as_bytes().to_vec(),
+    })
+}
+
+#[cfg(not(unix))]
+fn entry_of(_: &Path, _: &str, _: Oid, _: &Metadata) -> Option<git2::IndexEntry> {
+    None
+}
+
 /// Says that jarvis is about to take git's own lock files, which a killed process leaves behind.
 fn mark(root: &Path) -> Result<PathBuf, RegistryError> {
     let marker = root.join(STAGED).join(MARKER);
@@ -313,20 +430,50 @@ fn mark(root: &Path) -> Result<PathBuf, RegistryError> {
     Ok(marker)
 }
 
+pub(crate) enum LockError {
+    Mark(RegistryError),
+    Git(git2::Error),
+}
+
+/// Does `work`, which takes git's locks, again and again while a person's git holds them; it does not take long.
+pub(crate) fn with_locks<T>(root: &Path, mut work: impl FnMut() -> Result<T, git2::Error>) -> Result<T, LockError> {
+    let marker = mark(root).map_err(LockError::Mark)?;
+    let start = Instant::now();
+    loop {
+        match work() {
+            Err(e) if e.code() == ErrorCode::Locked && start.elapsed() < LONGEST_WAIT => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            done => {
+                crate::disk::remove(&marker).map_err(LockError::Mark)?;
+                return done.map_err(LockError::Git);
+            }
+        }
+    }
+}
+
+/// Was jarvis killed while it held git's locks?
+pub(crate) fn marked(root: &Path) -> bool {
+    root.join(STAGED).join(MARKER).exists()
+}
+
 /// Removes the lock files of git that a killed jarvis left. Without its mark they are somebody else's, and stay.
-fn clear_stale_locks(root: &Path) -> Result<(), RegistryError> {
+pub(crate) fn clear_stale_locks(root: &Path) -> Result<(), RegistryError> {
     let marker = root.join(STAGED).join(MARKER);
     if !marker.exists() {
         return Ok(());
     }
     let git = root.join(".git");
-    for dir in [git.clone(), git.join("refs/heads"), git.join("logs"), git.join("logs/refs/heads")] {
-        let Ok(files) = std::fs::read_dir(&dir) else { continue };
-        for file in files.flatten().filter(|f| f.file_name().to_string_lossy().ends_with(".lock")) {
-            crate::disk::remove(&file.path())?;
-        }
+    for path in lock_files(&git) {
+        crate::disk::remove(&path)?;
     }
     crate::disk::remove(&marker)
+}
+
+pub(crate) fn lock_files(git: &Path) -> Vec<PathBuf> {
+    let folders = [git.to_owned(), git.join("refs/heads"), git.join("logs"), git.join("logs/refs/heads")];
+    let files = folders.iter().filter_map(|dir| std::fs::read_dir(dir).ok()).flatten().flatten();
+    files.map(|file| file.path()).filter(|path| path.extension().is_some_and(|e| e == "lock")).collect()
 }
 
 pub(crate) struct VersionCommit {
@@ -336,7 +483,7 @@ pub(crate) struct VersionCommit {
     pub commit: String,
 }
 
-fn blob_id(tree: &Tree<'_>, path: &str) -> Result<Option<Oid>, git2::Error> {
+pub(crate) fn blob_id(tree: &Tree<'_>, path: &str) -> Result<Option<Oid>, git2::Error> {
     match tree.get_path(Path::new(path)) {
         Ok(entry) if entry.kind() == Some(ObjectType::Blob) => Ok(Some(entry.id())),
         Ok(_) => Ok(None),

@@ -27,6 +27,11 @@ impl Document {
         Self { fields: Vec::new(), entries: Vec::new() }
     }
 
+    /// The same fields around other entries.
+    pub fn with_entries(&self, entries: Vec<Box<RawValue>>) -> Self {
+        Self { fields: self.fields.clone(), entries }
+    }
+
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let text = std::str::from_utf8(bytes).map_err(|e| ParseError::Damaged(format!("not UTF-8: {e}")))?;
         // Editors on Windows put a byte-order mark in front.
@@ -86,14 +91,30 @@ pub(crate) fn entry(capability: &Capability) -> Result<Box<RawValue>, serde_json
     RawValue::from_string(serde_json::to_string_pretty(capability)?.replace('\n', "\n    "))
 }
 
+/// Of one entry, bytes. Larger ones are no definitions, and would be carried into every listing and every prompt.
+pub(crate) const LARGEST: usize = 1 << 20;
+
 /// `position` counts from 0.
 pub(crate) fn parse_entry(raw: &RawValue, position: usize) -> Result<Capability, Damaged> {
+    if raw.get().len() > LARGEST {
+        let name = serde_json::from_str::<Named>(raw.get()).ok().and_then(|named| named.name);
+        return Err(Damaged {
+            entry: name.unwrap_or_else(|| format!("#{}", position + 1)),
+            problem: format!("it has {} bytes; the most is {LARGEST}", raw.get().len()),
+        });
+    }
     serde_json::from_str(raw.get()).map_err(|e| {
         let name = serde_json::from_str::<Value>(raw.get())
             .ok()
             .and_then(|v| v.get("name").and_then(Value::as_str).map(str::to_owned));
         Damaged { entry: name.unwrap_or_else(|| format!("#{}", position + 1)), problem: e.to_string() }
     })
+}
+
+/// Enough to say which entry it is.
+#[derive(serde::Deserialize)]
+struct Named {
+    name: Option<String>,
 }
 
 impl<'de> Deserialize<'de> for Document {

@@ -1,7 +1,9 @@
 //! Capabilities on disk: `index.json` and `tools/`, versions in git, search, statistics. `index.json` is the truth;
 //! git is its history; the statistics can be lost without losing a capability. All calls block.
 
+mod aside;
 mod bump;
+mod check;
 mod digest;
 mod disk;
 mod edges;
@@ -10,6 +12,8 @@ mod git;
 pub mod health;
 mod in_use;
 mod index;
+mod merge;
+mod middle;
 mod recover;
 mod registry;
 mod search;
@@ -18,10 +22,13 @@ mod stats;
 mod types;
 mod write;
 
+pub use check::{Level, Repaired, Trouble};
 pub use digest::digest;
 pub use edges::CallEdge;
 pub use error::RegistryError;
 pub use in_use::JUDGED_RUNS;
+pub use merge::{MergeConflict, Merged, Side};
+pub use middle::Middle;
 pub use registry::Registry;
 pub use search::{FITS, SIMILAR, similarity};
 pub use types::{

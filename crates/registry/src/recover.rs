@@ -14,7 +14,9 @@ use std::path::Path;
 
 /// Called under the write lock.
 pub(crate) fn recover(root: &Path, git: &Git, author: &Author, snapshot: &Snapshot) -> Result<(), RegistryError> {
-    if snapshot.exists() && !git.head_has(INDEX, &snapshot.bytes)? {
+    // Git's notes are about the file as it is now; `outdated` says that this is the one that was read.
+    let known = || git.head_has_file(INDEX) && !snapshot.outdated(root);
+    if snapshot.exists() && !known() && !git.head_has(INDEX, &snapshot.bytes)? {
         bring_history_up(root, git, author, snapshot)?;
     }
     // What is still staged belongs to a write that never reached the index.
@@ -118,5 +120,9 @@ fn drop_file(
 
 /// The path of the code as git knows it.
 pub(crate) fn relative(cap: &Capability) -> String {
-    cap.tool_path.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/")
+    clean(&cap.tool_path)
+}
+
+pub(crate) fn clean(path: &str) -> String {
+    path.split('/').filter(|part| !part.is_empty() && *part != ".").collect::<Vec<_>>().join("/")
 }

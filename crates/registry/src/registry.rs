@@ -5,7 +5,7 @@ use crate::edges::CallEdge;
 use crate::git::{Git, INDEX};
 use crate::index::{Document, parse_entry};
 use crate::search;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, keep_aside};
 use crate::stats::Statistics;
 use crate::types::{Author, Code, FailingCall, HistoryEntry, Hit, InUse, Listing, Run, Stats};
 use crate::{RegistryError, disk};
@@ -53,6 +53,17 @@ impl Registry {
 
     /// The state on disk now; read again only when the file has changed.
     pub(crate) fn snapshot(&self) -> Result<Arc<Snapshot>, RegistryError> {
+        self.look().map_err(|e| match e {
+            RegistryError::Damaged { path, problem, .. } => {
+                let kept = keep_aside(&self.inner.root, &path);
+                RegistryError::Damaged { path, problem, kept }
+            }
+            other => other,
+        })
+    }
+
+    /// The same, and nothing is written whatever is found.
+    pub(crate) fn look(&self) -> Result<Arc<Snapshot>, RegistryError> {
         let mut slot = self.inner.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
         let snapshot = Snapshot::load(&self.inner.root, slot.as_ref())?;
         *slot = Some(snapshot.clone());
@@ -113,8 +124,11 @@ impl Registry {
         if let Some(text) = text.as_ref().filter(|t| matches(t)) {
             return Ok(Code { text: text.clone(), matches_digest: true });
         }
-        // `capability` was got before a newer version was registered.
-        let replaced = self.snapshot()?.get(&capability.name).is_none_or(|now| now.digest != capability.digest);
+        // `capability` was got before a newer version was registered, or from the last commit because the index is
+        // damaged: then the file may be of another version too.
+        let now = self.look()?;
+        let replaced =
+            now.stale.is_some() || now.get(&capability.name).is_none_or(|now| now.digest != capability.digest);
         if replaced
             && !capability.digest.is_empty()
             && let Some((_, text)) = self.at(&capability.name, &capability.version)?
@@ -302,22 +316,48 @@ fn from_commit(commit: crate::git::VersionCommit) -> Option<HistoryEntry> {
 
 /// The file of the code. It comes from a file that anyone may edit, so it must not lead out of `root`.
 pub(crate) fn code_path(root: &Path, capability: &Capability) -> Result<PathBuf, RegistryError> {
-    let relative = Path::new(&capability.tool_path);
-    let path = root.join(relative);
+    let path = root.join(&capability.tool_path);
     let refuse = |problem: &str| RegistryError::Code {
         name: capability.name.to_string(),
         path: path.clone(),
         problem: problem.to_owned(),
     };
-    let inside = relative.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
-    if !inside || relative.components().next().is_none() {
+    if !is_below(&capability.tool_path) {
         return Err(refuse("`tool_path` is not a path below the workspace"));
     }
-    // Resolved as well, for a symbolic link on the way.
-    match (path.canonicalize(), root.canonicalize()) {
-        (Ok(real), Ok(root)) if !real.starts_with(&root) => Err(refuse("it leads out of the workspace")),
-        _ => Ok(path),
+    match inside(root, &path) {
+        Ok(()) => Ok(path),
+        Err(_) => Err(refuse("it leads out of the workspace")),
     }
+}
+
+/// Is `tool_path` a path that stays below the workspace, as it is written?
+pub(crate) fn is_below(tool_path: &str) -> bool {
+    let path = Path::new(tool_path);
+    let below = path.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+    below && path.components().next().is_some()
+}
+
+/// Resolved as well, for a symbolic link on the way: also on the way to a file that is not there yet.
+pub(crate) fn inside(root: &Path, path: &Path) -> Result<(), RegistryError> {
+    let there = path.ancestors().find_map(|path| path.canonicalize().ok());
+    match (there.ok_or(()), root.canonicalize()) {
+        (Ok(real), Ok(root)) if !real.starts_with(&root) => {
+            let source = std::io::Error::other("it leads out of the workspace");
+            Err(RegistryError::io("use", path, source))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Nothing is written through a linked `tools`.
+pub(crate) fn plain_tools(root: &Path) -> Result<(), RegistryError> {
+    let tools = root.join("tools");
+    if std::fs::symlink_metadata(&tools).is_ok_and(|meta| meta.is_symlink()) {
+        let problem = "`tools` is a symbolic link, which could lead out of the workspace".to_owned();
+        return Err(RegistryError::Code { name: "*".to_owned(), path: tools, problem });
+    }
+    Ok(())
 }
 
 /// Where the code waits until the index that names it is in force.

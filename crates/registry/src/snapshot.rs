@@ -1,6 +1,9 @@
 //! `index.json` as it was read, shared until the file changes: another process's registration is seen at once.
 
+use crate::git::{Git, INDEX};
 use crate::index::{Document, FORMAT, ParseError, parse_entry};
+use crate::merge::{Choices, MergeConflict};
+use crate::middle::Middle;
 use crate::search::{Index, Terms};
 use crate::types::Damaged;
 use crate::{RegistryError, disk};
@@ -13,19 +16,42 @@ use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 /// What tells one state of the file from the next. Every write makes a new file, so the inode moves with each.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
     len: u64,
     inode: u64,
+    /// Of the rights and names: a file that may be read again is another one.
+    changed: (i64, i64),
 }
 
 fn stamp(meta: &Metadata) -> Stamp {
     #[cfg(unix)]
-    let inode = std::os::unix::fs::MetadataExt::ino(meta);
+    let (inode, changed) = {
+        use std::os::unix::fs::MetadataExt;
+        (meta.ino(), (meta.ctime(), meta.ctime_nsec()))
+    };
     #[cfg(not(unix))]
-    let inode = 0;
-    Stamp { modified: meta.modified().ok(), len: meta.len(), inode }
+    let (inode, changed) = (0, (0, 0));
+    Stamp { modified: meta.modified().ok(), len: meta.len(), inode, changed }
+}
+
+/// What a snapshot was made from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Key {
+    /// None where there is no file, or where it cannot be looked at.
+    index: Option<Stamp>,
+    middle: Option<Middle>,
+    /// Only where git decides what is seen: in the middle of something, or while the file is damaged.
+    git: Option<(Option<Stamp>, String)>,
+}
+
+/// Why the last committed state stands in for `index.json`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stale {
+    pub problem: String,
+    /// There is a file, but reading it is not allowed.
+    pub denied: bool,
 }
 
 /// One entry; shared between snapshots while its text stays the same.
@@ -43,11 +69,13 @@ impl Entry {
 }
 
 pub(crate) struct Snapshot {
-    /// None where there is no file yet.
-    stamp: Option<Stamp>,
+    key: Key,
     pub bytes: Vec<u8>,
     pub document: Document,
     pub entries: Vec<Arc<Entry>>,
+    pub stale: Option<Stale>,
+    /// What is wrong beside the entries.
+    beside: Vec<Damaged>,
     by_name: HashMap<CapabilityName, usize>,
     /// Other names of entries that are not retired; the first entry that has one bears it.
     by_alias: HashMap<CapabilityName, usize>,
@@ -55,37 +83,91 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// The state on disk now; `previous` itself when the file is the same.
+    /// The state on disk now; `previous` itself when nothing has changed. A damaged file is replaced in memory by the
+    /// last good commit, and what a merge left in conflict is damaged until it is settled. Writes nothing.
+    ///
+    /// # Errors
+    /// `Damaged` where there is no commit to go back to; `kept` is for the caller to fill in.
     pub fn load(root: &Path, previous: Option<&Arc<Snapshot>>) -> Result<Arc<Snapshot>, RegistryError> {
-        let path = root.join("index.json");
-        let now = match fs::metadata(&path) {
-            Ok(meta) => Some(stamp(&meta)),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-            Err(e) => return Err(RegistryError::io("read", &path, e)),
-        };
+        let path = root.join(INDEX);
+        let mut key =
+            Key { index: fs::metadata(&path).ok().map(|meta| stamp(&meta)), middle: Middle::of(root), git: None };
+        let unsettled = previous.is_some_and(|p| p.stale.is_some()) || key.middle.is_some();
+        if unsettled {
+            key.git = Some(git_key(root));
+        }
         if let Some(previous) = previous
-            && previous.stamp == now
+            && previous.key == key
         {
             return Ok(previous.clone());
         }
         // A file replaced after its stamp was taken only means that the next call reads again.
-        let Some(bytes) = disk::read(&path)? else {
-            return Ok(Arc::new(Self::build(None, Vec::new(), Document::empty(), previous)));
-        };
-        match Document::parse(&bytes) {
-            Ok(document) => Ok(Arc::new(Self::build(now, bytes, document, previous))),
-            Err(ParseError::Newer(found)) => Err(RegistryError::NewerHome { path, found, known: FORMAT }),
-            Err(ParseError::Damaged(problem)) => {
-                let kept = keep_aside(root, &path, &bytes);
-                Err(RegistryError::Damaged { path, problem, kept })
+        let (read, denied) = match disk::read(&path) {
+            Ok(Some(bytes)) => match Document::parse(&bytes) {
+                Ok(document) => (Ok(Some((bytes, document))), false),
+                Err(ParseError::Newer(found)) => {
+                    return Err(RegistryError::NewerHome { path, found, known: FORMAT });
+                }
+                Err(ParseError::Damaged(problem)) => (Err(problem), false),
+            },
+            Ok(None) => (Ok(None), false),
+            Err(RegistryError::Io { source, .. }) => {
+                (Err(format!("it cannot be read: {source}")), source.kind() == std::io::ErrorKind::PermissionDenied)
             }
+            Err(other) => return Err(other),
+        };
+        let (stale, bytes, document) = match read {
+            Ok(Some((bytes, document))) => (None, bytes, document),
+            Ok(None) => match committed(root)? {
+                Some((bytes, document)) => {
+                    (Some("it is missing, and the last commit has it".to_owned()), bytes, document)
+                }
+                None => (None, Vec::new(), Document::empty()),
+            },
+            // Without a history to go back to, the damage is all there is.
+            Err(problem) => match committed(root) {
+                Ok(Some((bytes, document))) => (Some(problem), bytes, document),
+                Ok(None) | Err(_) => {
+                    let kept = Err("it was only looked at".to_owned());
+                    return Err(RegistryError::Damaged { path, problem, kept });
+                }
+            },
+        };
+        if stale.is_some() && key.git.is_none() {
+            key.git = Some(git_key(root));
         }
+        let conflicts = match key.middle {
+            Some(middle) => Git::open(root)?.map(|git| git.plan(middle, "")).transpose()?.flatten(),
+            None => None,
+        };
+        let conflicts = conflicts.map(|plan| plan.conflicts()).unwrap_or_default();
+        let mut snapshot = Self::build(key, bytes, document, previous, &conflicts);
+        if let Some(problem) = stale {
+            let shown = format!("{problem}; what is seen is the last commit, and nothing can be registered");
+            snapshot.beside.push(Damaged { entry: INDEX.to_owned(), problem: shown });
+            snapshot.stale = Some(Stale { problem, denied });
+        }
+        Ok(Arc::new(snapshot))
     }
 
-    fn build(stamp: Option<Stamp>, bytes: Vec<u8>, document: Document, previous: Option<&Arc<Snapshot>>) -> Snapshot {
+    fn build(
+        key: Key,
+        bytes: Vec<u8>,
+        document: Document,
+        previous: Option<&Arc<Snapshot>>,
+        conflicts: &[MergeConflict],
+    ) -> Snapshot {
         let mut by_name = HashMap::with_capacity(document.entries.len());
         let mut by_alias = HashMap::new();
         let mut entries: Vec<Arc<Entry>> = Vec::with_capacity(document.entries.len());
+        let mut conflicts: HashMap<&str, String> = conflicts
+            .iter()
+            .map(|c| (c.name.as_str(), format!("in conflict: {}; settle it: {}", c.problem, choices(&c.name))))
+            .collect();
+        let damaged = |raw: &RawValue, name: &CapabilityName, problem: String| {
+            let parsed = Err(Damaged { entry: name.to_string(), problem });
+            Arc::new(Entry { raw: raw.to_owned(), parsed, terms: OnceLock::new() })
+        };
         for (i, raw) in document.entries.iter().enumerate() {
             let known = previous
                 .and_then(|p| p.entries.get(i))
@@ -95,10 +177,10 @@ impl Snapshot {
                 Arc::new(Entry { raw: raw.clone(), parsed: parse_entry(raw, i), terms: OnceLock::new() })
             });
             if let Ok(capability) = &entry.parsed {
-                if by_name.contains_key(&capability.name) {
-                    let problem = "another entry above has the same name".to_owned();
-                    let parsed = Err(Damaged { entry: capability.name.to_string(), problem });
-                    entry = Arc::new(Entry { raw: raw.clone(), parsed, terms: OnceLock::new() });
+                if let Some(problem) = conflicts.remove(capability.name.as_str()) {
+                    entry = damaged(raw, &capability.name, problem);
+                } else if by_name.contains_key(&capability.name) {
+                    entry = damaged(raw, &capability.name, DUPLICATE.to_owned());
                 } else {
                     by_name.insert(capability.name.clone(), i);
                     for alias in capability.aliases.iter().filter(|_| capability.status != Status::Retired) {
@@ -108,11 +190,23 @@ impl Snapshot {
             }
             entries.push(entry);
         }
-        Snapshot { stamp, bytes, document, entries, by_name, by_alias, search: OnceLock::new() }
+        // In conflict, and in no entry of the file.
+        let mut beside: Vec<Damaged> = conflicts
+            .into_iter()
+            .filter(|(name, _)| !entries.iter().any(|e| e.parsed.as_ref().is_err_and(|d| d.entry == *name)))
+            .map(|(name, problem)| Damaged { entry: name.to_owned(), problem })
+            .collect();
+        beside.sort_by(|a, b| a.entry.cmp(&b.entry));
+        Snapshot { key, bytes, document, entries, stale: None, beside, by_name, by_alias, search: OnceLock::new() }
+    }
+
+    /// Has the file been replaced or written since this was read?
+    pub fn outdated(&self, root: &Path) -> bool {
+        fs::metadata(root.join(INDEX)).ok().map(|meta| stamp(&meta)) != self.key.index
     }
 
     pub fn exists(&self) -> bool {
-        self.stamp.is_some()
+        self.key.index.is_some()
     }
 
     pub fn position(&self, name: &CapabilityName) -> Option<usize> {
@@ -144,7 +238,11 @@ impl Snapshot {
     }
 
     pub fn damaged(&self) -> impl Iterator<Item = &Damaged> {
-        self.entries.iter().filter_map(|e| e.parsed.as_ref().err())
+        self.entries.iter().filter_map(|e| e.parsed.as_ref().err()).chain(&self.beside)
+    }
+
+    pub fn beside(&self) -> &[Damaged] {
+        &self.beside
     }
 
     pub fn index(&self) -> &Index {
@@ -152,8 +250,32 @@ impl Snapshot {
     }
 }
 
+pub(crate) const DUPLICATE: &str = "another entry above has the same name";
+
+/// How a conflict is settled.
+pub(crate) fn choices(name: &str) -> String {
+    format!("jarvis cap merge {name} --ours, or --theirs")
+}
+
+/// The newest committed index that can be read.
+fn committed(root: &Path) -> Result<Option<(Vec<u8>, Document)>, RegistryError> {
+    let Some(git) = Git::open(root)? else { return Ok(None) };
+    let found = git.newest(INDEX, |bytes| Document::parse(bytes).ok().map(|document| (bytes.to_vec(), document)))?;
+    Ok(found.map(|(_, found)| found))
+}
+
+/// What git decides: its commit, its list of conflicts, and what was chosen.
+fn git_key(root: &Path) -> (Option<Stamp>, String) {
+    let Ok(Some(git)) = Git::open(root) else { return (None, String::new()) };
+    let staging = fs::metadata(git.repo().path().join("index")).ok().map(|meta| stamp(&meta));
+    let chosen = disk::read(&Choices::path(&git)).ok().flatten().unwrap_or_default();
+    let head = git.head_id().ok().flatten().unwrap_or_default();
+    (staging, format!("{head}{}", String::from_utf8_lossy(&chosen)))
+}
+
 /// Copies a damaged index beside itself, once: its name carries the time of the damage.
-fn keep_aside(root: &Path, path: &Path, bytes: &[u8]) -> Result<PathBuf, String> {
+pub(crate) fn keep_aside(root: &Path, path: &Path) -> Result<PathBuf, String> {
+    let bytes = fs::read(path).map_err(|e| e.to_string())?;
     for file in fs::read_dir(root).map_err(|e| e.to_string())?.flatten() {
         let name = file.file_name();
         if name.to_string_lossy().starts_with("index.json.damaged-")
@@ -169,6 +291,6 @@ fn keep_aside(root: &Path, path: &Path, bytes: &[u8]) -> Result<PathBuf, String>
         .unwrap_or_else(jiff::Timestamp::now);
     let copy = root.join(format!("index.json.damaged-{}", at.strftime("%Y%m%dT%H%M%S%.9fZ")));
     let staged = root.join(format!(".damaged.{}.tmp", std::process::id()));
-    disk::stage(&staged, bytes).and_then(|()| disk::publish(&staged, &copy)).map_err(|e| e.to_string())?;
+    disk::stage(&staged, &bytes).and_then(|()| disk::publish(&staged, &copy)).map_err(|e| e.to_string())?;
     Ok(copy)
 }

@@ -39,6 +39,16 @@ impl Statistics {
         Self { path, writer: Mutex::new(None), reader: Mutex::new(None) }
     }
 
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// Before the file is put aside; the next use opens what is there then.
+    pub fn close(&self) {
+        *locked(&self.writer) = None;
+        *locked(&self.reader) = None;
+    }
+
     /// Counts a run. `failed` is set where it failed and the call is worth keeping; `telling` is false for a failure that
     /// says nothing about the code, which then stays out of the version's record.
     pub fn record(

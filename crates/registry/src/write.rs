@@ -4,10 +4,11 @@
 use crate::bump::bump;
 use crate::digest::digest;
 use crate::git::{Change, Git, INDEX, trailer};
-use crate::index::{Document, entry};
+use crate::index::{Document, LARGEST, entry};
+use crate::middle::Middle;
 use crate::recover::{recover, relative};
-use crate::registry::{Registry, STAGED, code_path, staged_code};
-use crate::snapshot::Snapshot;
+use crate::registry::{Registry, STAGED, code_path, plain_tools, staged_code};
+use crate::snapshot::{Snapshot, keep_aside};
 use crate::{NewVersion, Registered, RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName, Status, Version};
 use std::fs;
@@ -16,6 +17,8 @@ use std::sync::Arc;
 /// One change, ready to be put in force.
 struct Write<'a> {
     name: &'a CapabilityName,
+    /// What the document was made from.
+    read: &'a Snapshot,
     when: i64,
     message: String,
     document: Document,
@@ -45,6 +48,10 @@ impl Registry {
         new: NewVersion,
         retired: &[CapabilityName],
     ) -> Result<Registered, RegistryError> {
+        until_still(|| self.register_once(&new, retired))
+    }
+
+    fn register_once(&self, new: &NewVersion, retired: &[CapabilityName]) -> Result<Registered, RegistryError> {
         let name = new.capability.name.clone();
         let invalid = |problem: String| RegistryError::Invalid { name: name.to_string(), problem };
         let now: jiff::Timestamp = new.now.parse().map_err(|e| invalid(format!("time `{}`: {e}", new.now)))?;
@@ -65,7 +72,7 @@ impl Registry {
         // The number moves by what differs from the version that was registered, not from an entry edited by hand.
         let edited = previous.filter(|_| !untouched);
         let before = edited.map(|p| self.as_registered(p)).transpose()?.flatten().map(|(found, _)| found);
-        let capability = successor(previous, before.as_ref().or(previous), &new);
+        let capability = successor(previous, before.as_ref().or(previous), new);
         one_bearer(&snapshot, &capability, retired)?;
         if let Some(previous) = previous
             && retired.is_empty()
@@ -80,6 +87,9 @@ impl Registry {
 
         let mut document = snapshot.document.clone();
         let raw = entry(&capability).map_err(|e| invalid(e.to_string()))?;
+        if raw.get().len() > LARGEST {
+            return Err(invalid(format!("it has {} bytes; the most is {LARGEST}", raw.get().len())));
+        }
         match snapshot.position(&name) {
             Some(i) => document.entries[i] = raw,
             None => document.entries.push(raw),
@@ -94,6 +104,7 @@ impl Registry {
             &git,
             Write {
                 name: &name,
+                read: &snapshot,
                 when: now.as_second(),
                 message: format!("{name} {version}: {}\n\n{}", one_line(&new.change), trailer(name.as_str(), &version)),
                 document,
@@ -108,7 +119,7 @@ impl Registry {
 
     /// Changes the status alone; the version stays. Returns the commit.
     pub fn set_status(&self, name: &CapabilityName, status: Status) -> Result<String, RegistryError> {
-        let commit = self.set_status_if(name, status, |_| Ok::<bool, RegistryError>(true))?;
+        let commit = until_still(|| self.set_status_if(name, status, |_| Ok::<bool, RegistryError>(true)))?;
         Ok(commit.unwrap_or_default())
     }
 
@@ -141,7 +152,12 @@ impl Registry {
             .map_err(|e| RegistryError::Invalid { name: name.to_string(), problem: e.to_string() })?;
         let message = format!("{name}: {}", status.as_str());
         let when = jiff::Timestamp::now().as_second();
-        Ok(Some(self.put_in_force(&git, Write { name, when, message, document, code: None, delete: None })?))
+        Ok(Some(
+            self.put_in_force(
+                &git,
+                Write { name, read: &snapshot, when, message, document, code: None, delete: None },
+            )?,
+        ))
     }
 
     /// Takes the capability, its code and its statistics away; git keeps the versions. Returns the commit.
@@ -149,6 +165,10 @@ impl Registry {
     /// # Errors
     /// `NotCommitted` and `NotForgotten` alone say that it is removed.
     pub fn remove(&self, name: &CapabilityName) -> Result<String, RegistryError> {
+        until_still(|| self.remove_once(name))
+    }
+
+    fn remove_once(&self, name: &CapabilityName) -> Result<String, RegistryError> {
         let _lock = disk::lock(&self.inner.root)?;
         let (git, snapshot) = self.prepare_to_write()?;
         let (position, capability) = found(&snapshot, name)?;
@@ -158,7 +178,8 @@ impl Registry {
         document.entries.remove(position);
         let delete = self.own_file(&snapshot, capability);
         let message = format!("{name}: removed");
-        let done = self.put_in_force(&git, Write { name, when, message, document, code: None, delete });
+        let done =
+            self.put_in_force(&git, Write { name, read: &snapshot, when, message, document, code: None, delete });
         // Of a capability that is still there the statistics stay.
         if !matches!(done, Ok(_) | Err(RegistryError::NotCommitted { .. })) {
             return done;
@@ -173,16 +194,21 @@ impl Registry {
     /// Called under the lock.
     fn prepare_to_write(&self) -> Result<(Git, Arc<Snapshot>), RegistryError> {
         let root = &self.inner.root;
-        let tools = root.join("tools");
-        if fs::symlink_metadata(&tools).is_ok_and(|meta| meta.is_symlink()) {
-            let problem = "`tools` is a symbolic link, which could lead out of the workspace".to_owned();
-            return Err(RegistryError::Code { name: "*".to_owned(), path: tools, problem });
+        // Before anything is touched: a merge or rebase of somebody else, a damaged or newer index.
+        if let Some(middle) = Middle::of(root) {
+            return Err(RegistryError::InTheMiddle { root: root.clone(), middle });
         }
+        let snapshot = self.snapshot()?;
+        if let Some(stale) = &snapshot.stale {
+            let path = root.join(INDEX);
+            let kept = keep_aside(root, &path);
+            return Err(RegistryError::Damaged { path, problem: stale.problem.clone(), kept });
+        }
+        plain_tools(root)?;
+        let tools = root.join("tools");
         for dir in [&tools, &root.join(STAGED)] {
             fs::create_dir_all(dir).map_err(|e| RegistryError::io("create", dir, e))?;
         }
-        // A damaged or newer index stops here, before anything is touched.
-        let snapshot = self.snapshot()?;
         let git = Git::open_or_create(root)?;
         recover(root, &git, &self.inner.author, &snapshot)?;
         Ok((git, snapshot))
@@ -239,10 +265,14 @@ impl Registry {
             }
             disk::stage(&staged_index, index.as_bytes())?;
             let commit = git.prepare(&self.inner.author, write.when, &write.message, &changes)?;
+            let look = fs::metadata(&staged_index).ok();
+            if write.read.outdated(root) {
+                return Err(RegistryError::Moved { root: root.clone() });
+            }
             disk::publish(&staged_index, &root.join(INDEX))?;
-            Ok(commit)
+            Ok((commit, look))
         })();
-        let commit = staged.inspect_err(|_| {
+        let (commit, look) = staged.inspect_err(|_| {
             // Removed again so that nothing is left behind; if that fails too, the next write does it.
             let _ = disk::remove(&staged_index);
             if let Some((path, _, _)) = &staged_tool {
@@ -259,7 +289,7 @@ impl Registry {
                 disk::remove(&root.join(path))?;
             }
             let paths: Vec<&str> = changes.iter().map(|(path, _)| *path).collect();
-            git.publish(&commit, &paths)
+            git.publish_known(&commit, &paths, look.as_ref().map(|look| (INDEX, look)))
         };
         finish().map_err(|e: RegistryError| RegistryError::NotCommitted {
             name: write.name.to_string(),
@@ -268,6 +298,17 @@ impl Registry {
         })?;
         Ok(commit)
     }
+}
+
+/// Again from what is there now, when a person saved `index.json` meanwhile; nobody saves that often.
+fn until_still<T>(write: impl Fn() -> Result<T, RegistryError>) -> Result<T, RegistryError> {
+    for _ in 0..5 {
+        match write() {
+            Err(RegistryError::Moved { .. }) => {}
+            done => return done,
+        }
+    }
+    write()
 }
 
 fn found<'a>(snapshot: &'a Snapshot, name: &CapabilityName) -> Result<(usize, &'a Capability), RegistryError> {

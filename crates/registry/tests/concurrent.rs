@@ -19,7 +19,7 @@ fn child_registers() {
     let registry = open(Path::new(&home));
     for i in 0..count {
         // New names, updates, and now and then a removal.
-        let of = format!("cap_{tag}_{}", i % 40);
+        let of = if tag.starts_with("all") { format!("cap_{tag}_{i}") } else { format!("cap_{tag}_{}", i % 40) };
         if count > 1000 && i % 7 == 6 && registry.get(&name(&of)).unwrap().is_some() {
             registry.remove(&name(&of)).unwrap();
         } else {
@@ -139,4 +139,76 @@ fn killed_at_any_point_of_a_write_the_state_is_the_old_or_the_new_one() {
     let leftovers: Vec<_> = std::fs::read_dir(home.root().join(".staged")).unwrap().flatten().collect();
     assert!(leftovers.is_empty(), "{leftovers:?}");
     println!("{kills} kills, {moved} after a write, {} commits", home.git(&["rev-list", "--count", "HEAD"]).trim());
+}
+
+/// Eight processes register 200 capabilities each. Nobody starves: each gets its turn all along.
+#[test]
+fn eight_processes_register_1600_capabilities_at_once() {
+    let home = Home::new();
+    let began = Instant::now();
+    let mut children: Vec<Child> = (0..8).map(|i| child(&home, &format!("all_{i}"), 200)).collect();
+    let mut ended = Vec::new();
+    while ended.len() < children.len() {
+        assert!(began.elapsed() < Duration::from_secs(600), "it takes too long");
+        for (i, child) in children.iter_mut().enumerate() {
+            if !ended.iter().any(|(done, _)| *done == i)
+                && let Some(status) = child.try_wait().unwrap()
+            {
+                assert!(status.success(), "process {i} was refused its turn, or failed");
+                ended.push((i, began.elapsed()));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let whole = began.elapsed();
+    let registry = home.registry();
+    assert_eq!(registry.list().unwrap().capabilities.len(), 1_600);
+    assert_whole(&home);
+    assert_eq!(registry.check(), []);
+    assert_eq!(home.git(&["rev-list", "--count", "HEAD"]).trim(), "1600");
+    assert_eq!(home.git(&["rev-list", "--count", "--min-parents=2", "HEAD"]).trim(), "0", "the history is a line");
+    assert_eq!(home.git(&["status", "--porcelain"]), "");
+    home.git(&["fsck", "--strict"]);
+    let first = ended.iter().map(|(_, at)| *at).min().unwrap();
+    // With equal turns all end together.
+    assert!(first * 2 > whole, "the first was done after {first:?}, the last after {whole:?}");
+    println!(
+        "1,600 registrations by 8 processes in {whole:.1?}: {:.1} ms each; the first process was done after {first:.1?}",
+        whole.as_secs_f64() * 1000.0 / 1600.0
+    );
+}
+
+#[test]
+fn an_index_saved_by_hand_while_processes_write_is_not_lost() {
+    let home = Home::new();
+    register(&home.registry(), "first_one", CODE);
+    let mut children: Vec<Child> = ["a", "b"].iter().map(|tag| child(&home, tag, 30)).collect();
+    let mut edits = 0;
+    while edits < 12 {
+        // As an editor saves: the whole file, made from what was there a moment ago, unless it has changed since.
+        let before = std::fs::read_to_string(home.index()).unwrap();
+        let mut value: serde_json::Value = serde_json::from_str(&before).unwrap();
+        let triggers = value["capabilities"][0]["triggers"].as_array_mut().unwrap();
+        triggers.push(format!("by hand {edits}").into());
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        let staged = home.path().join("edited.json");
+        std::fs::write(&staged, text).unwrap();
+        if std::fs::read_to_string(home.index()).unwrap() == before {
+            std::fs::rename(&staged, home.index()).unwrap();
+            edits += 1;
+        }
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    for child in &mut children {
+        assert!(child.wait().unwrap().success());
+    }
+    let registry = home.registry();
+    register(&registry, "after_all", CODE);
+    let first = registry.get(&name("first_one")).unwrap().unwrap();
+    let by_hand = first.triggers.iter().filter(|t| t.starts_with("by hand")).count();
+    assert_eq!(by_hand, 12, "{:?}", first.triggers);
+    let names: HashSet<String> = registry.list().unwrap().capabilities.iter().map(|c| c.name.to_string()).collect();
+    assert_eq!(names.len(), 62);
+    assert_whole(&home);
+    assert_eq!(home.git(&["status", "--porcelain"]), "");
 }

@@ -7,8 +7,8 @@ use crate::home::Home;
 use crate::show::grants;
 use crate::{config, run, term};
 use jarvis_model::fetch;
-use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime, Status};
-use jarvis_registry::{FITS, FailingCall, Hit, Registry};
+use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Egress, Example, Runtime, Status};
+use jarvis_registry::{FITS, FailingCall, Hit, Registry, RegistryError, Stats};
 use serde_json::{Value, json};
 
 /// Most hits of one search.
@@ -59,8 +59,19 @@ pub fn search(registry: &Registry, query: &str, json: bool) -> Outcome {
     term::table(&["capability", "score", "fits", "what it does"], &rows)
 }
 
+/// A database that cannot be read hides no capability: it is told, and nothing is counted.
+fn stats(registry: &Registry, name: &CapabilityName) -> Outcome<Stats> {
+    match registry.stats(name) {
+        Err(error @ RegistryError::Statistics { .. }) => {
+            term::note(format!("{name}: no statistics: {error} (see jarvis doctor)"));
+            Ok(Stats::default())
+        }
+        other => Ok(other?),
+    }
+}
+
 fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
-    let stats = registry.stats(&hit.capability.name)?;
+    let stats = stats(registry, &hit.capability.name)?;
     Ok(json!({
         "name": hit.capability.name, "score": hit.score, "fits": hit.score >= FITS && hit.suppressed_by.is_none(),
         "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
@@ -73,7 +84,7 @@ pub fn show(home: &Home, name: &str, with_code: bool, json: bool) -> Outcome {
     let registry = dispatch.registry();
     // What is retired can be looked at although another one answers to its name.
     let capability = existing(registry, name).or_else(|_| answering(registry, name))?;
-    let stats = registry.stats(&capability.name)?;
+    let stats = stats(registry, &capability.name)?;
     let code = registry.code(&capability)?;
     let related = calls::related(&dispatch, &capability)?;
     let failing = registry.failing_calls(&capability.name)?;

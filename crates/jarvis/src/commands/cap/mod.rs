@@ -5,6 +5,7 @@ mod change;
 mod check;
 mod doctor;
 mod look;
+mod merge;
 mod register;
 mod repair;
 mod stats;
@@ -88,6 +89,9 @@ pub enum Cap {
     /// Has the model mend a capability that fails in use: the calls that failed must run then.
     #[command(arg = repair::model(), after_help = repair::HELP)]
     Repair(repair::Repair),
+    /// Settles a conflict that `git pull` left: which version of a capability stays. The last one ends the merge.
+    #[command(after_help = "Example:\n  jarvis cap merge fibonacci --theirs")]
+    Merge(merge::Merge),
     /// Removes a capability; its history stays in git.
     #[command(after_help = "Example:\n  jarvis cap rm fibonacci")]
     Rm { name: String },
@@ -108,6 +112,7 @@ pub fn run(args: Cap, common: &Common) -> Outcome {
         Cap::Test(args) => test::test(&home, &args, json),
         Cap::Repair(args) => repair::repair(&home, args, common),
         Cap::Rm { name } => change::remove(&home, &name, json),
+        Cap::Merge(args) => merge::settle(&home, &args, json),
         Cap::Run(args) => change::execute(&home, &args, json),
         Cap::Register(args) => register::register(&home, &args, json),
         Cap::Doctor(args) => doctor::doctor(&home, &args, json),
