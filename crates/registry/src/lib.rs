@@ -18,5 +18,5 @@ mod write;
 pub use digest::digest;
 pub use error::RegistryError;
 pub use registry::Registry;
-pub use search::{FITS, SIMILAR, similarity};
+pub use search::{Described, FITS, Labelled, Quality, Query, SIMILAR, quality, similarity};
 pub use types::{Author, Code, Damaged, HistoryEntry, Hit, Listing, NewVersion, Registered, Run, Stats, Statuses};
