@@ -1,7 +1,7 @@
 //! `index.json` as it was read, shared until the file changes: another process's registration is seen at once.
 
 use crate::index::{Document, FORMAT, ParseError, parse_entry};
-use crate::search::{Index, Terms};
+use crate::search::{Document as Searched, Index};
 use crate::types::{Damaged, Statuses};
 use crate::{RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName};
@@ -32,13 +32,18 @@ fn stamp(meta: &Metadata) -> Stamp {
 pub(crate) struct Entry {
     pub raw: Box<RawValue>,
     pub parsed: Result<Capability, Damaged>,
-    terms: OnceLock<Terms>,
+    searched: OnceLock<Searched>,
 }
 
 impl Entry {
+    /// The entry at this position of the file.
+    pub fn read(raw: &RawValue, position: usize) -> Entry {
+        Entry { raw: raw.to_owned(), parsed: parse_entry(raw, position), searched: OnceLock::new() }
+    }
+
     /// Only asked of entries that parsed.
-    pub fn terms(&self, capability: &Capability) -> &Terms {
-        self.terms.get_or_init(|| Terms::of(capability))
+    pub fn document(&self, capability: &Capability) -> &Searched {
+        self.searched.get_or_init(|| Searched::of(capability))
     }
 }
 
@@ -89,14 +94,12 @@ impl Snapshot {
                 .and_then(|p| p.entries.get(i))
                 .filter(|e| e.parsed.is_ok() && e.raw.get() == raw.get())
                 .cloned();
-            let mut entry = known.unwrap_or_else(|| {
-                Arc::new(Entry { raw: raw.clone(), parsed: parse_entry(raw, i), terms: OnceLock::new() })
-            });
+            let mut entry = known.unwrap_or_else(|| Arc::new(Entry::read(raw, i)));
             if let Ok(capability) = &entry.parsed {
                 if by_name.contains_key(&capability.name) {
                     let problem = "another entry above has the same name".to_owned();
                     let parsed = Err(Damaged { entry: capability.name.to_string(), problem });
-                    entry = Arc::new(Entry { raw: raw.clone(), parsed, terms: OnceLock::new() });
+                    entry = Arc::new(Entry { raw: raw.clone(), parsed, searched: OnceLock::new() });
                 } else {
                     by_name.insert(capability.name.clone(), i);
                 }

@@ -1,0 +1,72 @@
+//! Fits the weights of the likelihood: `cargo test -p jarvis-registry --release --lib fit -- --ignored --nocapture`.
+
+use super::rank::{BIAS, FEATURES, WEIGHTS, features};
+use super::request::requests;
+use super::{Index, Labelled};
+use crate::index::entry;
+use crate::snapshot::Entry;
+use crate::types::Statuses;
+use std::sync::Arc;
+
+const ROUNDS: usize = 4000;
+const RATE: f64 = 0.5;
+/// Towards small weights, so that no feature is trusted for a handful of requests.
+const RIDGE: f64 = 0.002;
+
+/// Each request with each capability that has something in common with it, and whether it is expected.
+fn examples(labelled: &Labelled) -> Vec<([f32; FEATURES], bool, f64)> {
+    let entries: Vec<Arc<Entry>> = labelled
+        .capabilities
+        .iter()
+        .enumerate()
+        .map(|(i, described)| Arc::new(Entry::read(&entry(&described.clone().into()).unwrap(), i)))
+        .collect();
+    let index = Index::build(&entries, Statuses::Active);
+    let mut out = Vec::new();
+    for query in &labelled.queries {
+        for request in requests(&index, &query.query).into_iter().take(if query.expect.len() > 1 { 0 } else { 1 }) {
+            for (position, entry) in entries.iter().enumerate() {
+                let capability = entry.parsed.as_ref().unwrap();
+                let x = features(&index, &request, position as u32, entry.document(capability));
+                if x[1] > 0.0 {
+                    out.push((x, query.expect.contains(&capability.name), 1.0));
+                }
+            }
+        }
+    }
+    // As much weight for those that fit as for those that do not.
+    let (yes, no) = (out.iter().filter(|e| e.1).count() as f64, out.iter().filter(|e| !e.1).count() as f64);
+    let share = (no / yes).sqrt();
+    for example in &mut out {
+        example.2 = if example.1 { share } else { 1.0 };
+    }
+    out
+}
+
+#[test]
+#[ignore = "prints weights; run by hand when the features change"]
+fn fit() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/retrieval/tuned.json");
+    let labelled: Labelled = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let examples = examples(&labelled);
+    let total: f64 = examples.iter().map(|e| e.2).sum();
+    let (mut weights, mut bias) = (WEIGHTS, BIAS);
+    for _ in 0..ROUNDS {
+        let mut slope = [0f64; FEATURES];
+        let mut level = 0f64;
+        for (x, expected, importance) in &examples {
+            let sum: f64 = x.iter().zip(weights).map(|(x, w)| f64::from(*x) * w).sum::<f64>() + bias;
+            let error = (1.0 / (1.0 + (-sum).exp()) - f64::from(u8::from(*expected))) * importance / total;
+            level += error;
+            for (slope, x) in slope.iter_mut().zip(x) {
+                *slope += error * f64::from(*x);
+            }
+        }
+        bias -= RATE * level;
+        for (weight, slope) in weights.iter_mut().zip(slope) {
+            *weight -= RATE * (slope + RIDGE * *weight / FEATURES as f64);
+        }
+    }
+    let rounded: Vec<f64> = weights.iter().map(|w| (w * 100.0).round() / 100.0).collect();
+    println!("{} examples\nWEIGHTS {rounded:?}\nBIAS {bias:.2}", examples.len());
+}
