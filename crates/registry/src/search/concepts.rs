@@ -32,6 +32,8 @@ struct Phrase {
     concept: usize,
     /// Only hints at it.
     hint: bool,
+    /// Only where a request or a clause begins.
+    opening: bool,
 }
 
 /// A place in a text that speaks of concepts.
@@ -76,6 +78,8 @@ impl Vocabulary {
 
     fn add(&mut self, phrase: &str, hint: bool) {
         let concept = self.concepts.len() - 1;
+        let phrase = phrase.trim();
+        let opening = phrase.starts_with('^');
         let pieces = pieces(phrase);
         if let [Piece::Run { text, .. }] = pieces.as_slice() {
             if let Some(first) = text.chars().next() {
@@ -85,18 +89,19 @@ impl Vocabulary {
         }
         let mut stems = pieces.iter().filter_map(Piece::stem);
         if let Some(first) = stems.next() {
-            self.words.entry(first).or_default().push(Phrase { rest: stems.collect(), concept, hint });
+            self.words.entry(first).or_default().push(Phrase { rest: stems.collect(), concept, hint, opening });
         }
     }
 
-    /// The longest phrase that begins with the first of `pieces`.
-    pub fn at_word(&self, pieces: &[Piece<'_>]) -> Option<Mention> {
+    /// The longest phrase that begins with the first of `pieces`; `opening`: which begin a clause.
+    pub fn at_word(&self, pieces: &[Piece<'_>], opening: bool) -> Option<Mention> {
         let first = pieces.first()?.stem()?;
         let follows = |rest: &[u64]| {
             let next = pieces[1..].iter().map(Piece::stem);
             rest.len() < pieces.len() && rest.iter().zip(next).all(|(a, b)| Some(*a) == b)
         };
-        let fitting: Vec<&Phrase> = self.words.get(&first)?.iter().filter(|p| follows(&p.rest)).collect();
+        let fitting: Vec<&Phrase> =
+            self.words.get(&first)?.iter().filter(|p| opening || !p.opening).filter(|p| follows(&p.rest)).collect();
         let longest = fitting.iter().map(|p| p.rest.len()).max()?;
         let of_it = fitting.iter().filter(|p| p.rest.len() == longest);
         Some(Mention { len: longest + 1, concepts: of_it.map(|p| (p.concept, p.hint)).collect() })
@@ -147,7 +152,7 @@ mod tests {
     fn the_longest_phrase_is_meant() {
         let of = |text: &str| {
             let all = pieces(text);
-            VOCABULARY.at_word(&all).map(|m| m.len)
+            VOCABULARY.at_word(&all, true).map(|m| m.len)
         };
         assert_eq!(of("shopping carts are full"), Some(2));
         assert_eq!(of("emailed Bob"), Some(1));

@@ -52,16 +52,16 @@ impl Document {
                 bag.add(&pieces(description), DESCRIPTION);
             }
         }
-        let name = units(&name, false);
-        let sentence = units(&sentence, false);
+        let name = units(&name, None);
+        let sentence = units(&sentence, None);
         let actions = name.iter().chain(sentence.iter().take(OPENING)).flat_map(|u| u.actions.iter().copied());
         let first = format!("{} {}", capability.name, capability.capability);
         Document {
             length: bag.length,
             actions: actions.collect(),
             about: about(&first, capability),
-            sentences: std::iter::once(sentence).chain(triggers.iter().map(|t| units(t, false))).collect(),
-            suppression: capability.suppression.iter().map(|s| units(&pieces(s), false)).collect(),
+            sentences: std::iter::once(sentence).chain(triggers.iter().map(|t| units(t, None))).collect(),
+            suppression: capability.suppression.iter().map(|s| units(&pieces(s), None)).collect(),
             name,
             bag: bag.done(),
         }
@@ -82,7 +82,7 @@ impl Bag {
             self.length += weight;
         }
         // Every concept once for each text, however many of its words stand there.
-        let spoken: HashSet<u64> = units(pieces, false)
+        let spoken: HashSet<u64> = units(pieces, None)
             .iter()
             .flat_map(|unit| unit.terms.iter().map(|(term, _)| *term))
             .filter(|term| CONCEPTS.contains(term))

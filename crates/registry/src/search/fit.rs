@@ -70,3 +70,45 @@ fn fit() {
     let rounded: Vec<f64> = weights.iter().map(|w| (w * 100.0).round() / 100.0).collect();
     println!("{} examples\nWEIGHTS {rounded:?}\nBIAS {bias:.2}", examples.len());
 }
+
+#[test]
+#[ignore = "looks at one query"]
+fn look() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/retrieval/tuned.json");
+    let labelled: Labelled = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let entries: Vec<Arc<Entry>> = labelled
+        .capabilities
+        .iter()
+        .enumerate()
+        .map(|(i, described)| Arc::new(Entry::read(&entry(&described.clone().into()).unwrap(), i)))
+        .collect();
+    let index = Index::build(&entries, Statuses::Active);
+    let name = |t: u64| super::concepts::VOCABULARY.concepts.iter().position(|c| c.term == t);
+    for line in std::env::var("LOOK").unwrap().split('|') {
+        let (query, cap) = line.split_once('@').unwrap();
+        let i = labelled.capabilities.iter().position(|c| c.name.as_str() == cap).unwrap();
+        let own = entries[i].document(entries[i].parsed.as_ref().unwrap());
+        for r in requests(&index, query) {
+            println!(
+                "{query} / {cap}: {:?} {:.2}",
+                features(&index, &r, i as u32, own),
+                super::rank::likelihood(&features(&index, &r, i as u32, own))
+            );
+            for u in &r.units {
+                println!(
+                    "   at {} w {:.2} {:?} hint {} concepts {:?} shares {:?}",
+                    u.unit.at,
+                    u.weight,
+                    u.unit.kind,
+                    u.unit.hint,
+                    u.unit.terms.iter().filter_map(|(t, _)| name(*t)).collect::<Vec<_>>(),
+                    u.unit
+                        .terms
+                        .iter()
+                        .map(|(t, _)| (index.share(*t, i as u32) * 100.0).round() / 100.0)
+                        .collect::<Vec<_>>()
+                );
+            }
+        }
+    }
+}

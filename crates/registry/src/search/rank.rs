@@ -86,63 +86,62 @@ fn candidates(snapshot: &Snapshot, index: &Index, request: &Request, most: usize
     touched
 }
 
-pub(super) const FEATURES: usize = 9;
+pub(super) const FEATURES: usize = 11;
 
 /// What the likelihood is worked out from.
 pub(super) fn features(index: &Index, request: &Request, position: u32, own: &Document) -> [f32; FEATURES] {
-    let mut covered = 0f32;
-    let (mut subject, mut missing_thing, mut missing_operation, mut missing_talk) = (0f32, 0f32, 0f32, 0f32);
+    let (mut covered, mut missed, mut subject) = (0f32, 0f32, 0f32);
+    let (mut missed_thing, mut missed_head, mut missed_operation, mut missed_talk) = (0f32, 0f32, 0f32, 0f32);
+    let mut head = true;
     let mut met: HashSet<u64> = HashSet::new();
     for unit in &request.units {
-        let share = unit
-            .unit
-            .terms
-            .iter()
-            .map(|(term, strength)| {
-                let share = index.share(*term, position) * strength * index.weight(*term) / unit.rarity;
-                if share > 0.0 {
-                    met.insert(*term);
-                }
-                share
-            })
-            .fold(0.0, f32::max);
+        let mut share = 0f32;
+        for (term, strength) in &unit.unit.terms {
+            let of_term = index.share(*term, position);
+            if of_term > 0.0 {
+                met.insert(*term);
+                share = share.max(of_term * strength * index.weight(*term) / unit.rarity);
+            }
+        }
         covered += unit.weight * share;
-        let missing = unit.weight * (1.0 - share);
+        let missing = unit.missed * (1.0 - share);
+        missed += missing;
         match unit.unit.kind {
-            Some(Kind::Operation) => missing_operation = missing_operation.max(missing),
-            Some(Kind::Talk) => missing_talk = missing_talk.max(missing),
-            Some(Kind::Thing) => missing_thing = missing_thing.max(missing),
+            // The first operation is what is wanted; a later one may be in what is to be reminded of, or sent.
+            Some(Kind::Operation) if head && !unit.unit.hint => {
+                missed_head = missing;
+                head = false;
+            }
+            Some(Kind::Operation) => missed_operation = missed_operation.max(missing),
+            Some(Kind::Talk) => missed_talk = missed_talk.max(missing),
+            Some(Kind::Thing) => missed_thing = missed_thing.max(missing),
             Some(Kind::Everyday) | None => {}
         }
         if unit.unit.kind != Some(Kind::Everyday) {
             subject = subject.max(unit.weight * share);
         }
     }
-    let total = request.total.max(f32::MIN_POSITIVE);
-    let actions = || request.units.iter().flat_map(|u| &u.unit.actions);
-    let agree = actions().any(|a| own.actions.contains(a));
-    let conflict = !agree && actions().next().is_some() && !own.actions.is_empty();
+    let first = request.units.iter().find(|u| !u.unit.actions.is_empty());
+    let agree = first.is_some_and(|u| u.unit.actions.iter().any(|a| own.actions.contains(a)));
+    let conflict = first.is_some() && !agree && !own.actions.is_empty();
+    let yes = |is: bool| f32::from(u8::from(is));
     [
-        covered / total,
+        covered / (covered + missed).max(f32::MIN_POSITIVE),
         covered.min(2.0),
         about(index, &met, own),
         of_units(index, &met, &own.name),
         subject.min(1.0),
-        missing_thing.min(1.5),
-        missing_operation.min(1.5),
-        missing_talk,
-        if agree {
-            1.0
-        } else if conflict {
-            -1.0
-        } else {
-            0.0
-        },
+        missed_thing.min(1.5),
+        missed_head,
+        missed_operation.min(1.5),
+        missed_talk,
+        yes(agree),
+        yes(conflict),
     ]
 }
 
 /// Fitted on `tests/retrieval/tuned.json` by the test `fit`.
-pub(super) const WEIGHTS: [f64; FEATURES] = [3.56, 1.32, 3.6, 3.49, 1.45, -1.13, -0.95, -0.21, -0.01];
+pub(super) const WEIGHTS: [f64; FEATURES] = [2.44, 2.9, 4.5, 3.58, 1.12, -1.99, -0.27, -2.39, -0.11, -0.39, -1.4];
 pub(super) const BIAS: f64 = -5.22;
 
 pub(super) fn likelihood(features: &[f32; FEATURES]) -> f64 {
@@ -201,7 +200,8 @@ fn likeness(index: &Index, request: &Request, terms: &HashSet<u64>, sentence: &[
     let spoken: HashSet<u64> = sentence.iter().flat_map(|u| u.terms.iter().map(|(term, _)| *term)).collect();
     let met = |u: &&super::request::Weighed| u.unit.terms.iter().any(|(term, _)| spoken.contains(term));
     let ours: f32 = request.units.iter().filter(met).map(|u| u.weight).sum();
-    (theirs * ours / request.total.max(f32::MIN_POSITIVE)).sqrt()
+    let total: f32 = request.units.iter().map(|u| u.weight).sum();
+    (theirs * ours / total.max(f32::MIN_POSITIVE)).sqrt()
 }
 
 const _: () = assert!(FITS == 0.5, "the likelihood is fitted so that half is the border");

@@ -13,7 +13,8 @@ const THING: f32 = 1.0;
 const OPERATION: f32 = 1.0;
 const EVERYDAY: f32 = 0.3;
 const TALK: f32 = 1.2;
-const HINTED: f32 = 0.6;
+/// Of a hint that nothing meets: it may be but a detail, as a day is.
+const MISSED_HINT: f32 = 0.3;
 const WORD: f32 = 0.8;
 const UNKNOWN: f32 = 0.3;
 const UNKNOWN_PAIR: f32 = 0.12;
@@ -25,6 +26,8 @@ const CAPITAL: f32 = 0.5;
 pub(super) struct Weighed {
     pub unit: Unit,
     pub weight: f32,
+    /// Its weight where a capability does not meet it.
+    pub missed: f32,
     /// The weight of its most telling term.
     pub rarity: f32,
 }
@@ -32,15 +35,9 @@ pub(super) struct Weighed {
 /// A request, or a clause of one.
 pub(super) struct Request {
     pub units: Vec<Weighed>,
-    pub total: f32,
 }
 
 impl Request {
-    fn of(units: Vec<Weighed>) -> Request {
-        let total = units.iter().map(|u| u.weight).sum();
-        Request { units, total }
-    }
-
     /// Whether it says enough to be a request of its own.
     fn speaks(&self) -> bool {
         self.units.iter().any(|u| matches!(u.unit.kind, Some(Kind::Thing | Kind::Operation)) && !u.unit.generic)
@@ -66,9 +63,9 @@ pub(super) fn requests(index: &Index, query: &str) -> Vec<Request> {
             clause.push(Weighed { unit: unit.unit.clone(), ..*unit });
         }
     }
-    let mut out = vec![Request::of(all)];
+    let mut out = vec![Request { units: all }];
     if (2..=CLAUSES).contains(&clauses.len()) {
-        out.extend(clauses.into_iter().map(Request::of).filter(Request::speaks));
+        out.extend(clauses.into_iter().map(|units| Request { units }).filter(Request::speaks));
     }
     out
 }
@@ -87,7 +84,7 @@ fn borders(query: &str) -> Vec<usize> {
 
 fn weighed(index: &Index, query: &str) -> Vec<Weighed> {
     let payload = payload(query);
-    let all = units(&pieces(query), true);
+    let all = units(&pieces(query), Some(&borders(query)));
     let known = |unit: &Unit| unit.terms.iter().any(|(term, _)| !index.postings(*term).is_empty());
     // Pairs that no capability has, between pairs that some have, are the seam of two words.
     let pairs: HashSet<(usize, usize)> = all
@@ -113,9 +110,6 @@ fn weighed(index: &Index, query: &str) -> Vec<Weighed> {
             None if unknown => UNKNOWN,
             None => WORD,
         };
-        if unit.hint {
-            weight *= HINTED;
-        }
         if unit.generic {
             weight *= GENERIC;
         }
@@ -127,10 +121,26 @@ fn weighed(index: &Index, query: &str) -> Vec<Weighed> {
         }
         let rarity = unit.terms.iter().map(|(term, _)| index.weight(*term)).fold(0.0, f32::max);
         weight *= rarity;
-        // Said twice is not asked for twice.
-        match out.iter_mut().find(|known| known.unit.terms == unit.terms) {
-            Some(known) => known.weight = known.weight.max(weight),
-            None => out.push(Weighed { unit, weight, rarity }),
+        let missed = if unit.hint { weight * MISSED_HINT } else { weight };
+        // Said twice, or in two words of one concept, is not asked for twice.
+        let same = |known: &Weighed| match (unit.kind, known.unit.kind) {
+            (Some(a), Some(b)) => a == b && unit.terms[0].0 == known.unit.terms[0].0,
+            (None, None) => unit.terms == known.unit.terms,
+            _ => false,
+        };
+        match out.iter_mut().find(|known| same(known)) {
+            Some(known) => {
+                known.weight = known.weight.max(weight);
+                known.missed = known.missed.max(missed);
+                for (term, strength) in unit.terms {
+                    match known.unit.terms.iter_mut().find(|(t, _)| *t == term) {
+                        Some((_, known)) => *known = known.max(strength),
+                        None => known.unit.terms.push((term, strength)),
+                    }
+                }
+                known.rarity = known.rarity.max(rarity);
+            }
+            None => out.push(Weighed { unit, weight, missed, rarity }),
         }
     }
     out

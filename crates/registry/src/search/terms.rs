@@ -128,6 +128,13 @@ impl Piece<'_> {
             Piece::Run { .. } => None,
         }
     }
+
+    /// Where it begins in the text, in bytes.
+    pub fn at(&self) -> usize {
+        match self {
+            Piece::Word { at, .. } | Piece::Run { at, .. } => *at,
+        }
+    }
 }
 
 /// The pieces of `text` in order, stop words too. A word with humps is followed by its parts.
@@ -191,6 +198,11 @@ pub(crate) fn tokens_of(pieces: &[Piece<'_>], singles: bool) -> Vec<Token> {
         }
     }
     cutter.out
+}
+
+/// Whether nearly every request has this word.
+pub(crate) fn is_generic(stem: &str) -> bool {
+    GENERIC_WORDS.contains(stem)
 }
 
 /// None for a stop word.

@@ -68,8 +68,10 @@ impl Unit {
     }
 }
 
-/// `request`: hints count.
-pub(crate) fn units(pieces: &[Piece<'_>], request: bool) -> Vec<Unit> {
+/// Where a text is a request, hints count, and clauses begin at its beginning and at `borders`.
+pub(crate) fn units(pieces: &[Piece<'_>], request: Option<&[usize]>) -> Vec<Unit> {
+    let borders = request;
+    let request = request.is_some();
     let mut out: Vec<Unit> = Vec::new();
     let mut stretches = 0;
     let mut i = 0;
@@ -78,7 +80,12 @@ pub(crate) fn units(pieces: &[Piece<'_>], request: bool) -> Vec<Unit> {
         match piece {
             Piece::Run { text, at } => run(text, *at, request, &mut stretches, &mut out),
             Piece::Word { at, capital, .. } => {
-                let known = VOCABULARY.at_word(&pieces[i - 1..]);
+                let opening = borders.is_none_or(|borders| {
+                    let before = pieces[..i - 1].last().map(Piece::at);
+                    let after = borders.iter().any(|b| *b <= *at && before.is_none_or(|before| before < *b));
+                    before.is_none() || after
+                });
+                let known = VOCABULARY.at_word(&pieces[i - 1..], opening);
                 let known = known.filter(|m| request || m.concepts.iter().any(|(_, hint)| !hint));
                 let len = known.as_ref().map_or(1, |m| m.len);
                 let tokens = tokens_of(&pieces[i - 1..i - 1 + len], false);
@@ -94,7 +101,7 @@ pub(crate) fn units(pieces: &[Piece<'_>], request: bool) -> Vec<Unit> {
                 if unit.terms.is_empty() {
                     continue;
                 }
-                unit.generic = !tokens.is_empty() && tokens.iter().all(|t| t.generic);
+                unit.generic = len == 1 && tokens.iter().any(|t| t.generic);
                 unit.has_digit = tokens.iter().any(|t| t.has_digit);
                 unit.number = !tokens.is_empty() && tokens.iter().all(|t| t.number);
                 unit.capital = *capital && *at > 0;
@@ -131,7 +138,7 @@ fn run(text: &str, at: usize, request: bool, stretches: &mut usize, out: &mut Ve
                 unit.speaks_of(&mention, request);
                 let tokens = tokens_of(&[Piece::Run { text: word, at: at + i }], false);
                 unit.terms.extend(tokens.iter().map(|t| (t.term, 0.95)));
-                unit.generic = !tokens.is_empty() && tokens.iter().all(|t| t.generic);
+                unit.generic = terms::is_generic(word);
                 out.push(unit);
                 i += mention.len;
                 start = i;
