@@ -13,7 +13,9 @@ pub(crate) enum Kind {
     Thing,
     /// An operation that says what is wanted: translate, merge, refund.
     Operation,
-    /// A verb that goes with many things: get, show, make.
+    /// A verb that goes with many things and only asks: get, show, find.
+    Asking,
+    /// A verb that goes with many things: make, set, convert.
     Everyday,
     /// What marks small talk, plain knowledge and writing.
     Talk,
@@ -123,6 +125,7 @@ fn split(line: &'static str) -> Option<(Kind, &'static str, &'static str, &'stat
     let kind = match kind {
         "= " => Kind::Thing,
         "! " => Kind::Operation,
+        "? " => Kind::Asking,
         ". " => Kind::Everyday,
         "- " => Kind::Talk,
         _ => return None,

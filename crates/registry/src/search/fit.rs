@@ -13,6 +13,8 @@ const RATE: f64 = 0.5;
 /// Towards small weights, so that no feature is trusted for a handful of requests.
 const RIDGE: f64 = 0.002;
 
+const SPEAKS_FOR: [bool; FEATURES] = [true, true, true, true, true, false, false, false, false, true, false];
+
 /// Each request with each capability that has something in common with it, and whether it is expected.
 fn examples(labelled: &Labelled) -> Vec<([f32; FEATURES], bool, f64)> {
     let entries: Vec<Arc<Entry>> = labelled
@@ -28,6 +30,15 @@ fn examples(labelled: &Labelled) -> Vec<([f32; FEATURES], bool, f64)> {
             for (position, entry) in entries.iter().enumerate() {
                 let capability = entry.parsed.as_ref().unwrap();
                 let x = features(&index, &request, position as u32, entry.document(capability));
+                if x[6] > 0.5 && query.expect.contains(&capability.name) {
+                    println!("HEAD {} {}", query.query, capability.name);
+                }
+                if x[10] > 0.5 && query.expect.contains(&capability.name) {
+                    println!("CONFLICT {} {}", query.query, capability.name);
+                }
+                if x[5] > 0.9 && query.expect.contains(&capability.name) {
+                    println!("THING {} {}", query.query, capability.name);
+                }
                 if x[1] > 0.0 {
                     out.push((x, query.expect.contains(&capability.name), 1.0));
                 }
@@ -36,7 +47,7 @@ fn examples(labelled: &Labelled) -> Vec<([f32; FEATURES], bool, f64)> {
     }
     // As much weight for those that fit as for those that do not.
     let (yes, no) = (out.iter().filter(|e| e.1).count() as f64, out.iter().filter(|e| !e.1).count() as f64);
-    let share = (no / yes).sqrt();
+    let share = (no / yes).powf(std::env::var("POW").map_or(0.5, |p| p.parse().unwrap()));
     for example in &mut out {
         example.2 = if example.1 { share } else { 1.0 };
     }
@@ -65,6 +76,10 @@ fn fit() {
         bias -= RATE * level;
         for (weight, slope) in weights.iter_mut().zip(slope) {
             *weight -= RATE * (slope + RIDGE * *weight / FEATURES as f64);
+        }
+        // What is met never speaks against a capability, nor what is missed for it.
+        for (weight, speaks_for) in weights.iter_mut().zip(SPEAKS_FOR) {
+            *weight = if speaks_for { weight.max(0.0) } else { weight.min(0.0) };
         }
     }
     let rounded: Vec<f64> = weights.iter().map(|w| (w * 100.0).round() / 100.0).collect();

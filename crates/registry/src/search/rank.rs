@@ -8,7 +8,7 @@ use super::{FITS, Index};
 use crate::snapshot::Snapshot;
 use crate::types::Statuses;
 use jarvis_protocol::Capability;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub(super) use super::request::GENERIC;
 
@@ -92,14 +92,14 @@ pub(super) const FEATURES: usize = 11;
 pub(super) fn features(index: &Index, request: &Request, position: u32, own: &Document) -> [f32; FEATURES] {
     let (mut covered, mut missed, mut subject) = (0f32, 0f32, 0f32);
     let (mut missed_thing, mut missed_head, mut missed_operation, mut missed_talk) = (0f32, 0f32, 0f32, 0f32);
-    let mut head = true;
-    let mut met: HashSet<u64> = HashSet::new();
-    for unit in &request.units {
+    let mut met: Met = HashMap::new();
+    for (i, unit) in request.units.iter().enumerate() {
         let mut share = 0f32;
         for (term, strength) in &unit.unit.terms {
             let of_term = index.share(*term, position);
             if of_term > 0.0 {
-                met.insert(*term);
+                let met = met.entry(*term).or_default();
+                *met = met.max(*strength);
                 share = share.max(of_term * strength * index.weight(*term) / unit.rarity);
             }
         }
@@ -107,23 +107,21 @@ pub(super) fn features(index: &Index, request: &Request, position: u32, own: &Do
         let missing = unit.missed * (1.0 - share);
         missed += missing;
         match unit.unit.kind {
-            // The first operation is what is wanted; a later one may be in what is to be reminded of, or sent.
-            Some(Kind::Operation) if head && !unit.unit.hint => {
-                missed_head = missing;
-                head = false;
-            }
+            // What an order begins with is what is wanted; a later one may be in what is to be sent or remembered.
+            Some(Kind::Operation) if i == 0 || unit.unit.chinese => missed_head = missed_head.max(missing),
             Some(Kind::Operation) => missed_operation = missed_operation.max(missing),
             Some(Kind::Talk) => missed_talk = missed_talk.max(missing),
             Some(Kind::Thing) => missed_thing = missed_thing.max(missing),
-            Some(Kind::Everyday) | None => {}
+            Some(Kind::Asking | Kind::Everyday) | None => {}
         }
-        if unit.unit.kind != Some(Kind::Everyday) {
+        if !matches!(unit.unit.kind, Some(Kind::Asking | Kind::Everyday)) {
             subject = subject.max(unit.weight * share);
         }
     }
-    let first = request.units.iter().find(|u| !u.unit.actions.is_empty());
+    let mut orders = request.units.iter().enumerate().filter(|(i, u)| *i == 0 || u.unit.chinese).map(|(_, u)| u);
+    let first = orders.find(|u| !u.unit.actions.is_empty());
     let agree = first.is_some_and(|u| u.unit.actions.iter().any(|a| own.actions.contains(a)));
-    let conflict = first.is_some() && !agree && !own.actions.is_empty();
+    let conflict = first.is_some_and(|u| u.unit.changes) && !agree && !own.actions.is_empty();
     let yes = |is: bool| f32::from(u8::from(is));
     [
         covered / (covered + missed).max(f32::MIN_POSITIVE),
@@ -140,9 +138,12 @@ pub(super) fn features(index: &Index, request: &Request, position: u32, own: &Do
     ]
 }
 
+/// Terms of a request that a capability has, and how well they meet what the request says.
+type Met = HashMap<u64, f32>;
+
 /// Fitted on `tests/retrieval/tuned.json` by the test `fit`.
-pub(super) const WEIGHTS: [f64; FEATURES] = [2.44, 2.9, 4.5, 3.58, 1.12, -1.99, -0.27, -2.39, -0.11, -0.39, -1.4];
-pub(super) const BIAS: f64 = -5.22;
+pub(super) const WEIGHTS: [f64; FEATURES] = [2.42, 3.14, 4.93, 3.79, 1.73, -2.37, -1.75, 0.0, 0.0, 0.0, -1.61];
+pub(super) const BIAS: f64 = -6.58;
 
 pub(super) fn likelihood(features: &[f32; FEATURES]) -> f64 {
     let sum: f64 = features.iter().zip(WEIGHTS).map(|(x, w)| f64::from(*x) * w).sum();
@@ -165,25 +166,25 @@ fn named_in(snapshot: &Snapshot, index: &Index, query: &str, which: Statuses) ->
 }
 
 /// How much of the sentence, or of the trigger that fits best, is met.
-fn about(index: &Index, met: &HashSet<u64>, own: &Document) -> f32 {
+fn about(index: &Index, met: &Met, own: &Document) -> f32 {
     own.sentences.iter().map(|sentence| of_units(index, met, sentence)).fold(0.0, f32::max)
 }
 
-fn of_units(index: &Index, met: &HashSet<u64>, units: &[Unit]) -> f32 {
+fn of_units(index: &Index, met: &Met, units: &[Unit]) -> f32 {
     let (mut both, mut all) = (0f32, 0f32);
     for unit in units {
         let rarity = unit.terms.iter().map(|(term, _)| index.weight(*term)).fold(0.0, f32::max);
-        let everyday = unit.generic || unit.kind == Some(Kind::Everyday);
+        let everyday = unit.generic || matches!(unit.kind, Some(Kind::Asking | Kind::Everyday));
         let weight = rarity * if everyday { GENERIC } else { 1.0 };
         all += weight;
-        let strength = unit.terms.iter().filter(|(t, _)| met.contains(t)).map(|(_, s)| *s).fold(0.0, f32::max);
+        let strength = unit.terms.iter().filter_map(|(t, s)| Some(met.get(t)?.min(*s))).fold(0.0, f32::max);
         both += weight * strength;
     }
     if all > 0.0 { both / all } else { 0.0 }
 }
 
 fn suppressed(index: &Index, request: &Request, own: &Document, capability: &Capability) -> Option<String> {
-    let terms: HashSet<u64> = request.units.iter().flat_map(|u| u.unit.terms.iter().map(|(term, _)| *term)).collect();
+    let terms: Met = request.units.iter().flat_map(|u| u.unit.terms.iter().copied()).collect();
     let about = own.sentences.iter().map(|s| likeness(index, request, &terms, s)).fold(0.0, f32::max);
     own.suppression
         .iter()
@@ -195,7 +196,7 @@ fn suppressed(index: &Index, request: &Request, own: &Document, capability: &Cap
 }
 
 /// The cosine of a request and a sentence, by the weights of their units.
-fn likeness(index: &Index, request: &Request, terms: &HashSet<u64>, sentence: &[Unit]) -> f32 {
+fn likeness(index: &Index, request: &Request, terms: &Met, sentence: &[Unit]) -> f32 {
     let theirs = of_units(index, terms, sentence);
     let spoken: HashSet<u64> = sentence.iter().flat_map(|u| u.terms.iter().map(|(term, _)| *term)).collect();
     let met = |u: &&super::request::Weighed| u.unit.terms.iter().any(|(term, _)| spoken.contains(term));

@@ -50,7 +50,9 @@ const CLAUSES: usize = 4;
 /// The whole first; then, where it has several, its clauses.
 pub(super) fn requests(index: &Index, query: &str) -> Vec<Request> {
     let all = weighed(index, query);
-    let borders = borders(query);
+    let mut borders = borders(query);
+    // `并` ends a clause, but not in `合并`.
+    borders.retain(|at| !all.iter().any(|u| (u.unit.at + 1..u.unit.end).contains(at)));
     let mut clauses: Vec<Vec<Weighed>> = Vec::new();
     let mut last = None;
     for unit in &all {
@@ -84,7 +86,11 @@ fn borders(query: &str) -> Vec<usize> {
 
 fn weighed(index: &Index, query: &str) -> Vec<Weighed> {
     let payload = payload(query);
-    let all = units(&pieces(query), Some(&borders(query)));
+    let addresses = addresses(query);
+    let mut all = units(&pieces(query), Some(&borders(query)));
+    all.retain(|unit| !addresses.iter().any(|(part, _)| part.contains(&unit.at)));
+    all.extend(by_form(query, &addresses));
+    all.sort_by_key(|unit| unit.at);
     let known = |unit: &Unit| unit.terms.iter().any(|(term, _)| !index.postings(*term).is_empty());
     // Pairs that no capability has, between pairs that some have, are the seam of two words.
     let pairs: HashSet<(usize, usize)> = all
@@ -104,7 +110,7 @@ fn weighed(index: &Index, query: &str) -> Vec<Weighed> {
         let mut weight = match unit.kind {
             Some(Kind::Thing) => THING,
             Some(Kind::Operation) => OPERATION,
-            Some(Kind::Everyday) => EVERYDAY,
+            Some(Kind::Asking | Kind::Everyday) => EVERYDAY,
             Some(Kind::Talk) => TALK,
             None if unknown && unit.pair.is_some() => UNKNOWN_PAIR,
             None if unknown => UNKNOWN,
@@ -142,6 +148,58 @@ fn weighed(index: &Index, query: &str) -> Vec<Weighed> {
             }
             None => out.push(Weighed { unit, weight, missed, rarity }),
         }
+    }
+    out
+}
+
+/// Subjects that data speaks of by its form: the units of a path, an address and a sum.
+fn by_form(query: &str, addresses: &[(Range<usize>, &'static str)]) -> Vec<Unit> {
+    let mut out = Vec::new();
+    for (part, subject) in addresses {
+        let spoken = units(&pieces(subject), Some(&[]));
+        out.extend(spoken.into_iter().map(|unit| Unit { hint: true, at: part.start, end: part.end, ..unit }));
+    }
+    if is_sum(query) {
+        out.extend(units(&pieces("math"), Some(&[])));
+    }
+    out
+}
+
+/// What a word without spaces is, in a word of the vocabulary.
+fn form(word: &str) -> Option<&'static str> {
+    if word.starts_with("http://") || word.starts_with("https://") || word.starts_with("www.") {
+        return Some("url");
+    }
+    let (stem, ending) = word.rsplit_once('.')?;
+    let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
+    if stem.is_empty() || !plain(stem) || stem.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
+    match ending {
+        "com" | "org" | "net" | "io" | "cn" | "edu" | "gov" | "dev" => Some("website"),
+        _ if (1..=4).contains(&ending.len()) && ending.starts_with(|c: char| c.is_ascii_lowercase()) => Some("file"),
+        _ => None,
+    }
+}
+
+/// Whether numbers are reckoned with: `17 * 23`. A minus sign alone may be a date's.
+fn is_sum(query: &str) -> bool {
+    let compact: Vec<char> = query.chars().filter(|c| !c.is_whitespace()).collect();
+    compact.windows(3).any(|w| {
+        w[0].is_ascii_digit() && matches!(w[1], '+' | '*' | '×' | '÷' | '^') && (w[2].is_ascii_digit() || w[2] == '(')
+    })
+}
+
+/// Addresses and file names, and what they are: their words are not what is asked for.
+fn addresses(query: &str) -> Vec<(Range<usize>, &'static str)> {
+    let mut at = 0;
+    let mut out = Vec::new();
+    for word in query.split_inclusive(|c: char| c.is_whitespace() || !c.is_ascii()) {
+        let bare = word.trim_matches(|c: char| !(c.is_ascii_alphanumeric() || c == '/'));
+        if let Some(subject) = form(bare) {
+            out.push((at..at + word.len(), subject));
+        }
+        at += word.len();
     }
     out
 }

@@ -135,6 +135,13 @@ impl Piece<'_> {
             Piece::Word { at, .. } | Piece::Run { at, .. } => *at,
         }
     }
+
+    pub fn end(&self) -> usize {
+        match self {
+            Piece::Word { lower, at, .. } => at + lower.len(),
+            Piece::Run { text, at } => at + text.len(),
+        }
+    }
 }
 
 /// The pieces of `text` in order, stop words too. A word with humps is followed by its parts.

@@ -20,6 +20,8 @@ pub(crate) struct Unit {
     pub hint: bool,
     /// Verbs that it can be: terms of concepts.
     pub actions: Vec<u64>,
+    /// One of them changes something.
+    pub changes: bool,
     pub generic: bool,
     pub has_digit: bool,
     pub number: bool,
@@ -27,23 +29,28 @@ pub(crate) struct Unit {
     pub capital: bool,
     /// The stretch of Chinese that a pair is in, and its place there.
     pub pair: Option<(usize, usize)>,
-    /// Where it begins in the text, in bytes.
+    /// Where it begins and ends in the text, in bytes.
     pub at: usize,
+    pub end: usize,
+    pub chinese: bool,
 }
 
 impl Unit {
-    fn at(at: usize) -> Unit {
+    fn at(at: usize, end: usize, chinese: bool) -> Unit {
         Unit {
             terms: Vec::new(),
             kind: None,
             hint: false,
             actions: Vec::new(),
+            changes: false,
             generic: false,
             has_digit: false,
             number: false,
             capital: false,
             pair: None,
             at,
+            end,
+            chinese,
         }
     }
 
@@ -51,7 +58,7 @@ impl Unit {
         let known = mention.concepts.iter().filter(|(_, hint)| hints || !hint);
         let known: Vec<(&Concept, bool)> = known.map(|(i, hint)| (&VOCABULARY.concepts[*i], *hint)).collect();
         let rank = |kind: Kind| match kind {
-            Kind::Everyday => 0,
+            Kind::Asking | Kind::Everyday => 0,
             Kind::Thing => 1,
             Kind::Operation => 2,
             Kind::Talk => 3,
@@ -61,8 +68,9 @@ impl Unit {
         self.kind = telling.map(|(concept, _)| concept.kind).max_by_key(|kind| rank(*kind));
         for (concept, hint) in known {
             self.terms.push((concept.term, if hint { HINT } else { CONCEPT }));
-            if !hint && matches!(concept.kind, Kind::Everyday | Kind::Operation) {
+            if !hint && matches!(concept.kind, Kind::Asking | Kind::Everyday | Kind::Operation) {
                 self.actions.push(concept.term);
+                self.changes |= concept.kind != Kind::Asking;
             }
         }
     }
@@ -90,7 +98,8 @@ pub(crate) fn units(pieces: &[Piece<'_>], request: Option<&[usize]>) -> Vec<Unit
                 let len = known.as_ref().map_or(1, |m| m.len);
                 let tokens = tokens_of(&pieces[i - 1..i - 1 + len], false);
                 i += len - 1;
-                let mut unit = Unit::at(*at);
+                let end = pieces[i - 1].end();
+                let mut unit = Unit::at(*at, end, false);
                 if let Some(mention) = &known {
                     unit.speaks_of(mention, request);
                 }
@@ -115,7 +124,7 @@ pub(crate) fn units(pieces: &[Piece<'_>], request: Option<&[usize]>) -> Vec<Unit
 fn run(text: &str, at: usize, request: bool, stretches: &mut usize, out: &mut Vec<Unit>) {
     let mut stretch = |from: usize, to: usize, out: &mut Vec<Unit>| {
         for token in tokens_of(&[Piece::Run { text: &text[from..to], at: at + from }], false) {
-            let mut unit = Unit::at(token.at);
+            let mut unit = Unit::at(token.at, token.at, true);
             unit.terms.push((token.term, 1.0));
             unit.generic = token.generic;
             unit.pair = match token.kind {
@@ -134,7 +143,7 @@ fn run(text: &str, at: usize, request: bool, stretches: &mut usize, out: &mut Ve
             Some(mention) => {
                 stretch(start, i, out);
                 let word = &text[i..i + mention.len];
-                let mut unit = Unit::at(at + i);
+                let mut unit = Unit::at(at + i, at + i + mention.len, true);
                 unit.speaks_of(&mention, request);
                 let tokens = tokens_of(&[Piece::Run { text: word, at: at + i }], false);
                 unit.terms.extend(tokens.iter().map(|t| (t.term, 0.95)));
