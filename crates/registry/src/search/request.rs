@@ -52,7 +52,7 @@ pub(super) fn requests(index: &Index, query: &str) -> Vec<Request> {
     let all = weighed(index, query);
     let mut borders = borders(query);
     // `并` ends a clause, but not in `合并`.
-    borders.retain(|at| !all.iter().any(|u| (u.unit.at + 1..u.unit.end).contains(at)));
+    borders.retain(|at| !all.iter().any(|u| (u.unit.at + 1..u.unit.end).contains(&(at - 1))));
     let mut clauses: Vec<Vec<Weighed>> = Vec::new();
     let mut last = None;
     for unit in &all {

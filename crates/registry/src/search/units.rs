@@ -7,7 +7,7 @@ use super::terms::{self, Piece, tokens_of};
 /// How well a capability meets a unit by another of its concept's words, by a concept that is only hinted at, and by
 /// one word of a phrase.
 const CONCEPT: f32 = 0.9;
-const HINT: f32 = 0.65;
+const HINT: f32 = 0.75;
 const PART: f32 = 0.6;
 
 #[derive(Debug, Clone)]
@@ -110,7 +110,10 @@ pub(crate) fn units(pieces: &[Piece<'_>], request: Option<&[usize]>) -> Vec<Unit
                 if unit.terms.is_empty() {
                     continue;
                 }
-                unit.generic = len == 1 && tokens.iter().any(|t| t.generic);
+                // `text` is in every request, but not where it is the verb.
+                let verb =
+                    |m: &Mention| m.concepts.iter().any(|(i, _)| VOCABULARY.concepts[*i].kind == Kind::Operation);
+                unit.generic = len == 1 && !known.as_ref().is_some_and(verb) && tokens.iter().any(|t| t.generic);
                 unit.has_digit = tokens.iter().any(|t| t.has_digit);
                 unit.number = !tokens.is_empty() && tokens.iter().all(|t| t.number);
                 unit.capital = *capital && *at > 0;
