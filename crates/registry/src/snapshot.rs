@@ -1,7 +1,7 @@
 //! `index.json` as it was read, shared until the file changes: another process's registration is seen at once.
 
 use crate::index::{Document, FORMAT, ParseError, parse_entry};
-use crate::search::{Document as Searched, Index};
+use crate::search::{Bag, Document as Searched, Index};
 use crate::types::{Damaged, Statuses};
 use crate::{RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName};
@@ -32,13 +32,24 @@ fn stamp(meta: &Metadata) -> Stamp {
 pub(crate) struct Entry {
     pub raw: Box<RawValue>,
     pub parsed: Result<Capability, Damaged>,
+    bag: OnceLock<Bag>,
     searched: OnceLock<Searched>,
 }
 
 impl Entry {
     /// The entry at this position of the file.
     pub fn read(raw: &RawValue, position: usize) -> Entry {
-        Entry { raw: raw.to_owned(), parsed: parse_entry(raw, position), searched: OnceLock::new() }
+        Entry {
+            raw: raw.to_owned(),
+            parsed: parse_entry(raw, position),
+            bag: OnceLock::new(),
+            searched: OnceLock::new(),
+        }
+    }
+
+    /// Only asked of entries that parsed.
+    pub fn bag(&self, capability: &Capability) -> &Bag {
+        self.bag.get_or_init(|| Bag::of(capability))
     }
 
     /// Only asked of entries that parsed.
@@ -99,7 +110,8 @@ impl Snapshot {
                 if by_name.contains_key(&capability.name) {
                     let problem = "another entry above has the same name".to_owned();
                     let parsed = Err(Damaged { entry: capability.name.to_string(), problem });
-                    entry = Arc::new(Entry { raw: raw.clone(), parsed, searched: OnceLock::new() });
+                    entry =
+                        Arc::new(Entry { raw: raw.clone(), parsed, bag: OnceLock::new(), searched: OnceLock::new() });
                 } else {
                     by_name.insert(capability.name.clone(), i);
                 }

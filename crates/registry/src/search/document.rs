@@ -14,11 +14,41 @@ const TRIGGER: f32 = 1.5;
 const PARAMETER: f32 = 0.6;
 const DESCRIPTION: f32 = 0.3;
 
-pub(crate) struct Document {
+/// What the index is built from; kept for each entry.
+pub(crate) struct Bag {
     /// How much each term is spoken of: its occurrences, weighed by where they stand.
-    pub bag: Vec<(u64, f32)>,
+    pub terms: Box<[(u64, f32)]>,
     /// The weight of its words, without that of the concepts which they stand for.
     pub length: f32,
+}
+
+impl Bag {
+    pub fn of(capability: &Capability) -> Bag {
+        let mut bag = Filling::default();
+        bag.add(&pieces(capability.name.as_str()), NAME);
+        for alias in &capability.aliases {
+            bag.add(&pieces(alias.as_str()), SENTENCE);
+        }
+        bag.add(&pieces(capability.supersedes.as_deref().unwrap_or_default()), SENTENCE);
+        bag.add(&pieces(&capability.capability), SENTENCE);
+        for trigger in &capability.triggers {
+            bag.add(&pieces(trigger), TRIGGER);
+        }
+        if let Some(Value::Object(properties)) = capability.parameters.get("properties") {
+            for (name, schema) in properties {
+                bag.add(&pieces(name), PARAMETER);
+                let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+                bag.add(&pieces(description), DESCRIPTION);
+            }
+        }
+        let mut terms: Box<[(u64, f32)]> = bag.terms.into_iter().collect();
+        terms.sort_unstable_by_key(|(term, _)| *term);
+        Bag { terms, length: bag.length }
+    }
+}
+
+/// What a candidate is looked at closely by; worked out for those alone that once were candidates.
+pub(crate) struct Document {
     /// The terms of the name with the sentence, and of each trigger: for near-duplicates.
     pub about: Vec<Vec<Token>>,
     pub name: Vec<Unit>,
@@ -34,47 +64,28 @@ const OPENING: usize = 2;
 
 impl Document {
     pub fn of(capability: &Capability) -> Document {
-        let mut bag = Bag::default();
-        let name = pieces(capability.name.as_str());
-        bag.add(&name, NAME);
-        for alias in &capability.aliases {
-            bag.add(&pieces(alias.as_str()), SENTENCE);
-        }
-        bag.add(&pieces(capability.supersedes.as_deref().unwrap_or_default()), SENTENCE);
-        let sentence = pieces(&capability.capability);
-        bag.add(&sentence, SENTENCE);
-        let triggers: Vec<Vec<Piece<'_>>> = capability.triggers.iter().map(|t| pieces(t)).collect();
-        triggers.iter().for_each(|trigger| bag.add(trigger, TRIGGER));
-        if let Some(Value::Object(properties)) = capability.parameters.get("properties") {
-            for (name, schema) in properties {
-                bag.add(&pieces(name), PARAMETER);
-                let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-                bag.add(&pieces(description), DESCRIPTION);
-            }
-        }
-        let name = units(&name, None);
-        let sentence = units(&sentence, None);
+        let units = |text: &str| units(&pieces(text), None);
+        let name = units(capability.name.as_str());
+        let sentence = units(&capability.capability);
         let actions = name.iter().chain(sentence.iter().take(OPENING)).flat_map(|u| u.actions.iter().copied());
         let first = format!("{} {}", capability.name, capability.capability);
         Document {
-            length: bag.length,
             actions: actions.collect(),
             about: about(&first, capability),
-            sentences: std::iter::once(sentence).chain(triggers.iter().map(|t| units(t, None))).collect(),
-            suppression: capability.suppression.iter().map(|s| units(&pieces(s), None)).collect(),
+            sentences: std::iter::once(sentence).chain(capability.triggers.iter().map(|t| units(t))).collect(),
+            suppression: capability.suppression.iter().map(|s| units(s)).collect(),
             name,
-            bag: bag.done(),
         }
     }
 }
 
 #[derive(Default)]
-struct Bag {
+struct Filling {
     terms: HashMap<u64, f32>,
     length: f32,
 }
 
-impl Bag {
+impl Filling {
     fn add(&mut self, pieces: &[Piece<'_>], weight: f32) {
         for token in tokens_of(pieces, true) {
             let weight = if token.kind == terms::Kind::Single { weight * 0.3 } else { weight };
@@ -90,12 +101,6 @@ impl Bag {
         for term in spoken {
             *self.terms.entry(term).or_default() += weight;
         }
-    }
-
-    fn done(self) -> Vec<(u64, f32)> {
-        let mut bag: Vec<(u64, f32)> = self.terms.into_iter().collect();
-        bag.sort_unstable_by_key(|(term, _)| *term);
-        bag
     }
 }
 

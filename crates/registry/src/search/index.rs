@@ -1,8 +1,9 @@
 //! The inverted index over one snapshot, built at its first search.
 
+use super::Bag;
 use crate::snapshot::Entry;
 use crate::types::Statuses;
-use jarvis_protocol::CapabilityName;
+use jarvis_protocol::{Capability, CapabilityName};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -10,6 +11,10 @@ use std::sync::Arc;
 const PRIOR: f32 = 100.0;
 /// BM25's saturation: one mention in the sentence already earns most of a term's weight.
 const SATURATION: f32 = 0.4;
+
+/// Threads that read texts, and from how many capabilities on more than one is worth it.
+const MOST_THREADS: usize = 8;
+const WORTH_A_THREAD: usize = 500;
 
 pub(crate) struct Index {
     /// Term → (position of the entry, how much of the term's weight it earns: 0 to 1).
@@ -21,22 +26,38 @@ pub(crate) struct Index {
 
 impl Index {
     pub fn build(entries: &[Arc<Entry>], which: Statuses) -> Index {
-        let all = entries.iter().enumerate().filter_map(|(i, entry)| match &entry.parsed {
-            Ok(cap) if which.include(cap.status) => Some((i as u32, entry, cap)),
-            _ => None,
-        });
-        let mut aliases = HashMap::new();
-        let documents: Vec<_> = all
-            .map(|(position, entry, cap)| {
-                aliases.extend(cap.aliases.iter().map(|alias| (alias.clone(), position)));
-                (position, entry.document(cap))
+        let all: Vec<(u32, &Entry, &Capability)> = entries
+            .iter()
+            .enumerate()
+            .filter_map(|(i, entry)| match &entry.parsed {
+                Ok(cap) if which.include(cap.status) => Some((i as u32, &**entry, cap)),
+                _ => None,
             })
             .collect();
+        // Reading the texts takes most of the time, and each by itself.
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(MOST_THREADS);
+        if all.len() > WORTH_A_THREAD {
+            std::thread::scope(|scope| {
+                for part in all.chunks(all.len().div_ceil(threads)) {
+                    scope.spawn(move || {
+                        for (_, entry, cap) in part {
+                            entry.bag(cap);
+                        }
+                    });
+                }
+            });
+        }
+        let mut aliases = HashMap::new();
+        let mut documents: Vec<(u32, &Bag)> = Vec::with_capacity(all.len());
+        for (position, entry, cap) in all {
+            aliases.extend(cap.aliases.iter().map(|alias| (alias.clone(), position)));
+            documents.push((position, entry.bag(cap)));
+        }
         let mean = documents.iter().map(|(_, d)| d.length).sum::<f32>() / documents.len().max(1) as f32;
         let mut postings: HashMap<u64, Vec<(u32, f32)>> = HashMap::new();
         for (position, document) in &documents {
             let relative = document.length / mean.max(f32::MIN_POSITIVE);
-            for (term, frequency) in &document.bag {
+            for (term, frequency) in &document.terms {
                 let frequency = frequency / (0.7 + 0.3 * relative);
                 postings.entry(*term).or_default().push((*position, frequency / (frequency + SATURATION)));
             }

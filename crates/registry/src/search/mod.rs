@@ -14,7 +14,7 @@ mod similar;
 mod terms;
 mod units;
 
-pub(crate) use document::Document;
+pub(crate) use document::{Bag, Document};
 pub(crate) use index::Index;
 pub use quality::{Described, Labelled, Quality, Query, quality};
 pub(crate) use rank::{Found, search};
