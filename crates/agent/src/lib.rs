@@ -2,6 +2,7 @@
 
 mod answer;
 mod bootstrap;
+mod find;
 mod history;
 mod native;
 mod session;
@@ -9,4 +10,5 @@ mod staged;
 mod turn;
 
 pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
+pub use find::{Finding, find};
 pub use session::{Mode, Price, Session, SessionParts, TurnEnd, TurnLimits};

@@ -7,10 +7,11 @@ use crate::{
 };
 use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
-use jarvis_model::ModelHandle;
+use jarvis_model::{Embedder, ModelHandle};
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, StopReason, Usage};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +64,7 @@ pub struct Session {
     parts: SessionParts,
     history: Vec<Message>,
     usage: Usage,
+    embedder: Option<Arc<dyn Embedder>>,
 }
 
 /// How a turn ended; the same was told by its last event.
@@ -77,7 +79,12 @@ const MESSAGE_BYTES: usize = 4 << 20;
 
 impl Session {
     pub fn new(parts: SessionParts) -> Self {
-        Self { parts, history: Vec::new(), usage: Usage::default() }
+        Self { parts, history: Vec::new(), usage: Usage::default(), embedder: None }
+    }
+
+    /// Capabilities are searched by meaning too, where there is an embedder.
+    pub fn with_embedder(self, embedder: Option<Arc<dyn Embedder>>) -> Self {
+        Self { embedder, ..self }
     }
 
     pub fn id(&self) -> &str {
@@ -164,10 +171,11 @@ impl Session {
             jiff::Timestamp::now().to_zoned(self.parts.zone.clone()).strftime("%A, %Y-%m-%d %H:%M (%Z)").to_string();
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
-            let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id());
+            let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id())
+                .with_embedder(self.embedder.clone());
             native::run(front, &bootstrap, &mut self.history, turn).await
         } else {
-            staged::run(front, &self.parts.forge, &mut self.history, turn).await
+            staged::run(front, &self.parts.forge, self.embedder.as_ref(), &mut self.history, turn).await
         }
     }
 }

@@ -12,7 +12,7 @@ use jarvis_agent::{Mode, Price, Session, SessionParts, TurnLimits};
 use jarvis_audit::AuditLog;
 use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts};
 use jarvis_forge::Forge;
-use jarvis_model::ModelHandle;
+use jarvis_model::{Embedder, ModelHandle};
 use jarvis_policy::{Approval, Policy};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_registry::{Author, Registry};
@@ -198,8 +198,14 @@ fn limits(settings: &Settings, turn: &Turn) -> TurnLimits {
     limits
 }
 
-pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Turn) -> Session {
-    Session::new(SessionParts {
+pub fn session(
+    answerer: Answerer,
+    forge: Forge,
+    settings: &Settings,
+    turn: &Turn,
+    embedder: Option<Arc<dyn Embedder>>,
+) -> Session {
+    let session = Session::new(SessionParts {
         id: session_id(),
         model: answerer.handle,
         forge,
@@ -207,7 +213,8 @@ pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Tur
         limits: limits(settings, turn),
         price: answerer.price,
         zone: jiff::tz::TimeZone::system(),
-    })
+    });
+    session.with_embedder(embedder)
 }
 
 fn session_id() -> String {

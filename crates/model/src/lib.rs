@@ -2,6 +2,7 @@
 //! made from a handle, so no part of jarvis can fall back to another model unseen.
 
 mod cassette;
+mod embed;
 mod error;
 mod estimate;
 pub mod fetch;
@@ -12,11 +13,12 @@ mod net;
 mod wire;
 
 pub use cassette::{record, replay};
+pub use embed::Embedder;
 pub use error::ModelError;
 pub use estimate::{estimate_message, estimate_tokens};
 pub use handle::{
     Backend, Completion, Constraint, Delta, Finish, MalformedCall, ModelHandle, Request, Traits, local_traits,
 };
 #[cfg(feature = "local")]
-pub use local::{LocalConfig, local};
-pub use wire::{ApiKey, Endpoint, Wire, anthropic, openai};
+pub use local::{LocalConfig, local, local_embedder};
+pub use wire::{ApiKey, Endpoint, Wire, anthropic, openai, openai_embedder};

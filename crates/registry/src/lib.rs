@@ -13,10 +13,14 @@ mod search;
 mod snapshot;
 mod stats;
 mod types;
+mod vectors;
 mod write;
 
 pub use digest::digest;
 pub use error::RegistryError;
 pub use registry::Registry;
 pub use search::{Described, FITS, Labelled, Quality, Query, SIMILAR, quality, similarity};
-pub use types::{Author, Code, Damaged, HistoryEntry, Hit, Listing, NewVersion, Registered, Run, Stats, Statuses};
+pub use types::{
+    Author, Code, Damaged, HistoryEntry, Hit, Listing, Near, NewVersion, Registered, Run, Stats, Statuses,
+};
+pub use vectors::TextDigest;

@@ -63,6 +63,15 @@ pub struct Hit {
     pub suppressed_by: Option<String>,
 }
 
+/// A request as an embedding model sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Near {
+    /// The model that made it; only vectors of the same one are compared.
+    pub model: String,
+    /// Of length 1.
+    pub vector: Vec<f32>,
+}
+
 /// A definition and its code, to become the next version of `capability.name`. The version, status, digest,
 /// changelog, `tool_path` and `created` of `capability` are not read: the registry works them out.
 #[derive(Debug, Clone, PartialEq)]

@@ -37,6 +37,11 @@ pub const KEYS: &[Key] = &[
     key("limits.max_tokens", "JARVIS_MAX_TOKENS", "tokens in and out in one turn"),
     key("limits.max_cost_usd", "JARVIS_MAX_COST", "US dollars in one turn; needs a [prices] entry"),
     key("limits.max_time_s", "JARVIS_MAX_TIME", "seconds of one turn"),
+    key(
+        "embeddings.model",
+        "JARVIS_EMBEDDINGS",
+        "provider/model for searching by meaning as well as by words, e.g. \"ollama/nomic-embed-text\" or \"local//path/to.gguf\"",
+    ),
     key("local.context_tokens", "JARVIS_LOCAL_CONTEXT", "context of the embedded model, in tokens"),
     key("local.threads", "JARVIS_LOCAL_THREADS", "threads of the embedded model"),
     key("local.gpu_layers", "JARVIS_LOCAL_GPU_LAYERS", "layers on the GPU, where one is compiled in"),

@@ -2,6 +2,7 @@
 //! requests in turn; the model is loaded by the first of them.
 
 mod context;
+mod embed;
 mod engine;
 mod load;
 mod prompt;
@@ -11,6 +12,7 @@ mod text;
 mod threads;
 
 use crate::{Backend, Completion, Constraint, Delta, ModelError, Request};
+pub use embed::local_embedder;
 use engine::{Engine, Fault};
 use futures::FutureExt;
 use futures::future::BoxFuture;

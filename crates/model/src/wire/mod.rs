@@ -6,6 +6,7 @@ mod anthropic_payload;
 mod calls;
 mod classify;
 mod draft;
+mod embeddings;
 mod http;
 mod openai;
 mod openai_payload;
@@ -16,6 +17,7 @@ mod sse;
 #[cfg(test)]
 mod stream_tests;
 
+pub use embeddings::openai_embedder;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -7,6 +7,7 @@ mod document;
 #[cfg(test)]
 mod fit;
 mod index;
+mod near;
 mod quality;
 mod rank;
 mod request;
@@ -16,6 +17,7 @@ mod units;
 
 pub(crate) use document::{Bag, Document};
 pub(crate) use index::Index;
+pub(crate) use near::{digest as text_digest, search_near, text};
 pub use quality::{Described, Labelled, Quality, Query, quality};
 pub(crate) use rank::{Found, search};
 pub(crate) use similar::similar;

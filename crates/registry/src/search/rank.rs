@@ -54,6 +54,14 @@ pub(crate) fn search(snapshot: &Snapshot, query: &str, limit: usize, which: Stat
     found
 }
 
+/// The suppression of the capability at `position` that fits the query better than its triggers do.
+pub(super) fn suppression(snapshot: &Snapshot, query: &str, position: usize, which: Statuses) -> Option<String> {
+    let index = snapshot.index(which);
+    let capability = snapshot.capability(position)?;
+    let own = snapshot.entries[position].document(capability);
+    suppressed(index, requests(index, query).first()?, own, capability)
+}
+
 /// The `most` that cover most of the request.
 fn candidates(snapshot: &Snapshot, index: &Index, request: &Request, most: usize) -> Vec<u32> {
     let mut covered = vec![0f32; snapshot.entries.len()];

@@ -1,4 +1,4 @@
-//! `jarvis cap list | search | show | history`: looking, changing nothing.
+//! `jarvis cap list | show | history`: looking, changing nothing.
 
 use super::existing;
 use crate::error::Outcome;
@@ -6,11 +6,8 @@ use crate::show::grants;
 use crate::term;
 use jarvis_model::fetch;
 use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime};
-use jarvis_registry::{FITS, Hit, Registry, Statuses};
+use jarvis_registry::Registry;
 use serde_json::{Value, json};
-
-/// Most hits of one search.
-const HITS: usize = 20;
 
 pub fn list(registry: &Registry, json: bool) -> Outcome {
     let listing = registry.list()?;
@@ -31,46 +28,6 @@ pub fn list(registry: &Registry, json: bool) -> Outcome {
         .map(|c| vec![c.signature(), c.version.to_string(), c.status.as_str().to_owned(), c.capability.clone()])
         .collect();
     term::table(&["capability", "version", "status", "what it does"], &rows)
-}
-
-pub fn search(registry: &Registry, query: &str, json: bool) -> Outcome {
-    let hits = registry.search_with(query, HITS, Statuses::WithQuarantined)?;
-    if json {
-        let hits = hits.iter().map(|hit| hit_json(registry, hit)).collect::<Outcome<Vec<Value>>>()?;
-        return term::json(&json!({"query": query, "hits": hits}));
-    }
-    if hits.is_empty() {
-        term::status("nothing fits");
-        return Ok(());
-    }
-    let rows: Vec<Vec<String>> = hits
-        .iter()
-        .map(|hit| {
-            let fits = match &hit.suppressed_by {
-                Some(reason) => format!("no: {reason}"),
-                None if hit.score >= FITS => "yes".to_owned(),
-                None => "hardly".to_owned(),
-            };
-            let status = hit.capability.status.as_str().to_owned();
-            vec![
-                hit.capability.name.to_string(),
-                format!("{:.2}", hit.score),
-                fits,
-                status,
-                hit.capability.capability.clone(),
-            ]
-        })
-        .collect();
-    term::table(&["capability", "score", "fits", "status", "what it does"], &rows)
-}
-
-fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
-    let stats = registry.stats(&hit.capability.name)?;
-    Ok(json!({
-        "name": hit.capability.name, "score": hit.score, "fits": hit.score >= FITS && hit.suppressed_by.is_none(),
-        "status": hit.capability.status, "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
-        "capability": hit.capability.capability, "runs": stats.runs, "failures": stats.failures,
-    }))
 }
 
 pub fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome {

@@ -3,6 +3,7 @@
 mod change;
 mod look;
 mod register;
+mod search;
 
 use crate::cli::{Common, unused_model};
 use crate::error::{Failure, Outcome};
@@ -66,7 +67,7 @@ pub fn run(args: Cap, common: &Common) -> Outcome {
     let json = common.json;
     match args {
         Cap::List => look::list(&run::registry(&home)?, json),
-        Cap::Search { query } => look::search(&run::registry(&home)?, &query.join(" "), json),
+        Cap::Search { query } => search::search(&home, &query.join(" "), json),
         Cap::Show { name, code } => look::show(&run::registry(&home)?, &name, code, json),
         Cap::History { name } => look::history(&run::registry(&home)?, &name, json),
         Cap::Enable { name } => change::set_status(&home, &name, Status::Active, json),
