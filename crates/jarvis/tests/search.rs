@@ -112,7 +112,7 @@ fn an_embedder_that_fails_is_told_and_words_still_find() {
     assert_eq!(names[0], "get_weather");
     assert!(err.contains("fake/e could not be used") && err.contains("by words alone"), "{err}");
     let home = Home::new().config("[embeddings]\nmodel = \"nobody/e\"\n");
-    let _ = home.run(&["cap", "search", "x"]).failed(1, &["no provider `nobody`", "embeddings.model", "hint:"]);
+    let _ = home.run(&["cap", "search", "x"]).failed(2, &["no provider `nobody`", "embeddings.model", "hint:"]);
 }
 
 #[test]
