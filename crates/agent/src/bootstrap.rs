@@ -1,10 +1,13 @@
 //! The three tools a model sees whatever the size of the registry: list, register, execute.
 
+use crate::find::{Finding, find};
 use jarvis_dispatch::{Approver, CallError};
 use jarvis_forge::{Draft, Forge, ForgeError, Repair};
+use jarvis_model::Embedder;
 use jarvis_protocol::{Capability, CreatedBy, ErrorBody, ErrorKind, Event, ToolSpec};
-use jarvis_registry::{FITS, Hit};
+use jarvis_registry::{FITS, Hit, Statuses};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub const LIST: &str = "list_capabilities";
@@ -31,6 +34,7 @@ pub struct Bootstrap {
     model: String,
     /// What the conversation is there to mend, if that is all it is for.
     repair: Option<Repair>,
+    embedder: Option<Arc<dyn Embedder>>,
 }
 
 pub fn specs() -> Vec<ToolSpec> {
@@ -83,7 +87,7 @@ pub fn specs() -> Vec<ToolSpec> {
 
 impl Bootstrap {
     pub fn new(forge: Forge, request: Option<String>, model: &str) -> Self {
-        Self { forge, request, model: model.to_owned(), repair: None }
+        Self { forge, request, model: model.to_owned(), repair: None, embedder: None }
     }
 
     /// For a conversation in which one capability is mended and no other registered.
@@ -103,6 +107,11 @@ impl Bootstrap {
         &self.forge
     }
 
+    /// Listings are also by meaning, where there is an embedder.
+    pub fn with_embedder(self, embedder: Option<Arc<dyn Embedder>>) -> Self {
+        Self { embedder, ..self }
+    }
+
     /// Runs one of the three. An unknown name is the model's to mend.
     pub async fn call(
         &self,
@@ -120,7 +129,7 @@ impl Bootstrap {
         };
         jarvis_dispatch::check_arguments(&spec.parameters, args).map_err(usage)?;
         match name {
-            LIST => Ok((self.list(text_of(args, "query"), emit)?, Did::Listed)),
+            LIST => Ok((self.list(text_of(args, "query"), emit).await?, Did::Listed)),
             REGISTER => self.register(args, emit, approver, cancel).await,
             _ => {
                 let name = text_of(args, "name");
@@ -130,9 +139,13 @@ impl Bootstrap {
         }
     }
 
-    fn list(&self, query: &str, emit: &mut (dyn FnMut(Event) + Send)) -> Result<Value, CallError> {
+    async fn list(&self, query: &str, emit: &mut (dyn FnMut(Event) + Send)) -> Result<Value, CallError> {
         let registry = self.forge.dispatch().registry();
-        let hits = registry.search(query, HITS).map_err(|e| CallError::Fatal(e.body()))?;
+        let found = find(registry, self.embedder.as_ref(), query, HITS, Statuses::Active).await;
+        let Finding { hits, notice } = found.map_err(|e| CallError::Fatal(e.body()))?;
+        if let Some(message) = notice {
+            emit(Event::Notice { message });
+        }
         // What only shares a word is no answer; what a suppression speaks against is shown with its caution.
         let fitting: Vec<Value> =
             hits.iter().filter(|h| h.score >= FITS || h.suppressed_by.is_some()).map(|h| self.listed(h)).collect();

@@ -5,6 +5,7 @@ mod bootstrap;
 mod calls;
 mod context;
 mod conversation;
+mod find;
 mod native;
 mod repair;
 mod session;
@@ -14,5 +15,6 @@ mod turn;
 
 pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
 pub use context::{Strategy, Summary};
+pub use find::{Finding, find};
 pub use jarvis_model::Price;
 pub use session::{Mode, Session, SessionParts, TurnEnd, TurnLimits};

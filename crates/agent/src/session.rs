@@ -10,10 +10,11 @@ use crate::{
 };
 use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
-use jarvis_model::{ModelHandle, Price};
+use jarvis_model::{Embedder, ModelHandle, Price};
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, StopReason, Usage};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +64,7 @@ pub struct Session {
     pub(crate) parts: SessionParts,
     conversation: Conversation,
     pub(crate) usage: Usage,
+    embedder: Option<Arc<dyn Embedder>>,
 }
 
 /// How a turn ended; the same was told by its last event.
@@ -78,7 +80,12 @@ const MESSAGE_BYTES: usize = 4 << 20;
 impl Session {
     pub fn new(parts: SessionParts) -> Self {
         let conversation = Conversation::new(parts.strategy);
-        Self { parts, conversation, usage: Usage::default() }
+        Self { parts, conversation, usage: Usage::default(), embedder: None }
+    }
+
+    /// Capabilities are searched by meaning too, where there is an embedder.
+    pub fn with_embedder(self, embedder: Option<Arc<dyn Embedder>>) -> Self {
+        Self { embedder, ..self }
     }
 
     pub fn id(&self) -> &str {
@@ -175,11 +182,12 @@ impl Session {
         let now = self.now();
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
-            let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id());
+            let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id())
+                .with_embedder(self.embedder.clone());
             let tools = Toolbox::new(bootstrap, self.parts.builtins);
             native::run(front, &tools, &mut self.conversation, turn).await
         } else {
-            staged::run(front, &self.parts.forge, &mut self.conversation, turn).await
+            staged::run(front, &self.parts.forge, self.embedder.as_ref(), &mut self.conversation, turn).await
         }
     }
 }

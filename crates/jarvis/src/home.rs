@@ -30,6 +30,11 @@ impl Home {
         Ok(Home { root, models })
     }
 
+    /// A home in a folder that is there, for measurements.
+    pub fn at(root: &Path) -> Home {
+        Home { root: root.to_owned(), models: root.join("models") }
+    }
+
     pub fn root(&self) -> &Path {
         &self.root
     }

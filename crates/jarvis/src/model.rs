@@ -6,7 +6,7 @@ use crate::error::{Outcome, config, usage};
 use crate::home::Home;
 use jarvis_agent::{Mode, Price};
 use jarvis_model::fetch::{DEFAULT_MODEL, ModelFile};
-use jarvis_model::{ApiKey, Backend, Endpoint, Traits, Wire};
+use jarvis_model::{ApiKey, Backend, Embedder, Endpoint, Traits, Wire};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -310,18 +310,52 @@ impl Choice {
 
 #[cfg(feature = "local")]
 fn embedded(path: PathBuf, name: &str, settings: &Settings, home: &Home) -> Outcome<Arc<dyn Backend>> {
-    let config = jarvis_model::LocalConfig {
+    Ok(jarvis_model::local(local_config(path, name, settings, home)))
+}
+
+#[cfg(feature = "local")]
+fn local_config(path: PathBuf, name: &str, settings: &Settings, home: &Home) -> jarvis_model::LocalConfig {
+    jarvis_model::LocalConfig {
         model_path: path,
         name: name.to_owned(),
         context_tokens: settings.local.context_tokens,
         threads: settings.local.threads,
         gpu_layers: settings.local.gpu_layers,
         state_dir: home.models().join("states"),
-    };
-    Ok(jarvis_model::local(config))
+    }
 }
 
 #[cfg(not(feature = "local"))]
 fn embedded(_: PathBuf, name: &str, _: &Settings, _: &Home) -> Outcome<Arc<dyn Backend>> {
+    Err(no_model(&format!("local/{name}: this build has no embedded model")).into())
+}
+
+/// What turns texts into vectors, where the settings name one.
+pub fn embedder(settings: &Settings, home: &Home) -> Outcome<Option<Arc<dyn Embedder>>> {
+    let Some(named) = &settings.embeddings.model else { return Ok(None) };
+    let choice = resolve(settings, named, "embeddings.model")?;
+    Ok(Some(match choice.what {
+        What::Remote { wire: Wire::OpenAi, endpoint, .. } => jarvis_model::openai_embedder(*endpoint),
+        What::Remote { wire: Wire::Anthropic, .. } => {
+            return Err(config(
+                format!("embeddings.model = {named}: this provider has no embeddings"),
+                "name one that speaks OpenAI's format, or a GGUF file: local//path/to.gguf",
+            ));
+        }
+        What::Known(file) => embedded_embedder(home.models().join(&file.file), &file.name, settings, home)?,
+        What::File(path) => {
+            let name = path.display().to_string();
+            embedded_embedder(path, &name, settings, home)?
+        }
+    }))
+}
+
+#[cfg(feature = "local")]
+fn embedded_embedder(path: PathBuf, name: &str, settings: &Settings, home: &Home) -> Outcome<Arc<dyn Embedder>> {
+    Ok(jarvis_model::local_embedder(local_config(path, name, settings, home)))
+}
+
+#[cfg(not(feature = "local"))]
+fn embedded_embedder(_: PathBuf, name: &str, _: &Settings, _: &Home) -> Outcome<Arc<dyn Embedder>> {
     Err(no_model(&format!("local/{name}: this build has no embedded model")).into())
 }

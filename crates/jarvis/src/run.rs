@@ -12,7 +12,7 @@ use jarvis_agent::{Mode, Price, Session, SessionParts, TurnLimits};
 use jarvis_audit::{AuditLog, Kind, Record};
 use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts};
 use jarvis_forge::Forge;
-use jarvis_model::ModelHandle;
+use jarvis_model::{Embedder, ModelHandle};
 use jarvis_policy::{Approval, Policy};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_registry::{Author, Registry};
@@ -209,8 +209,14 @@ fn limits(settings: &Settings, turn: &Turn) -> TurnLimits {
     limits
 }
 
-pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Turn) -> Session {
-    Session::new(SessionParts {
+pub fn session(
+    answerer: Answerer,
+    forge: Forge,
+    settings: &Settings,
+    turn: &Turn,
+    embedder: Option<Arc<dyn Embedder>>,
+) -> Session {
+    let session = Session::new(SessionParts {
         id: session_id(),
         model: answerer.handle,
         forge,
@@ -220,7 +226,8 @@ pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Tur
         strategy: settings.context,
         builtins: settings.tools == Tools::All,
         zone: jiff::tz::TimeZone::system(),
-    })
+    });
+    session.with_embedder(embedder)
 }
 
 fn session_id() -> String {

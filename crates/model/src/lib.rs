@@ -3,6 +3,7 @@
 
 mod account;
 mod cassette;
+mod embed;
 mod error;
 mod estimate;
 pub mod fetch;
@@ -14,12 +15,13 @@ mod price;
 mod wire;
 
 pub use cassette::{record, replay};
+pub use embed::Embedder;
 pub use error::ModelError;
 pub use estimate::{Tokens, estimate_message, estimate_tokens};
 pub use handle::{
     Backend, Completion, Constraint, Delta, Finish, MalformedCall, ModelHandle, Request, Spent, Traits, local_traits,
 };
 #[cfg(feature = "local")]
-pub use local::{LocalConfig, local};
+pub use local::{LocalConfig, local, local_embedder};
 pub use price::Price;
-pub use wire::{ApiKey, Endpoint, Wire, anthropic, openai};
+pub use wire::{ApiKey, Endpoint, Wire, anthropic, openai, openai_embedder};

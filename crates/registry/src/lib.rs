@@ -20,6 +20,7 @@ mod search;
 mod snapshot;
 mod stats;
 mod types;
+mod vectors;
 mod write;
 
 pub use check::{Level, Repaired, Trouble};
@@ -30,7 +31,9 @@ pub use in_use::JUDGED_RUNS;
 pub use merge::{MergeConflict, Merged, Side};
 pub use middle::Middle;
 pub use registry::Registry;
-pub use search::{FITS, SIMILAR, similarity};
+pub use search::{Described, FITS, Labelled, Quality, Query, SIMILAR, quality, similarity};
 pub use types::{
-    Author, Code, Damaged, FailingCall, HistoryEntry, Hit, InUse, Listing, NewVersion, Registered, Run, Stats,
+    Author, Code, Damaged, FailingCall, HistoryEntry, Hit, InUse, Listing, Near, NewVersion, Registered, Run, Stats,
+    Statuses,
 };
+pub use vectors::TextDigest;

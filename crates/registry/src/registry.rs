@@ -7,7 +7,8 @@ use crate::index::{Document, parse_entry};
 use crate::search;
 use crate::snapshot::{Snapshot, keep_aside};
 use crate::stats::Statistics;
-use crate::types::{Author, Code, FailingCall, HistoryEntry, Hit, InUse, Listing, Run, Stats};
+use crate::types::{Author, Code, FailingCall, HistoryEntry, Hit, InUse, Listing, Near, Run, Stats, Statuses};
+use crate::vectors::{TextDigest, Vectors};
 use crate::{RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName, Version};
 use std::path::{Component, Path, PathBuf};
@@ -26,6 +27,7 @@ pub(crate) struct Inner {
     pub root: PathBuf,
     pub author: Author,
     pub stats: Statistics,
+    pub vectors: Vectors,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
 }
 
@@ -43,8 +45,9 @@ impl Registry {
             let source = std::io::Error::from(std::io::ErrorKind::NotADirectory);
             return Err(RegistryError::io("open", &root, source));
         }
+        let vectors = Vectors::new(statistics.clone());
         let stats = Statistics::new(statistics);
-        Ok(Registry { inner: Arc::new(Inner { root, author, stats, snapshot: Mutex::new(None) }) })
+        Ok(Registry { inner: Arc::new(Inner { root, author, stats, vectors, snapshot: Mutex::new(None) }) })
     }
 
     pub fn root(&self) -> &Path {
@@ -175,8 +178,44 @@ impl Registry {
     /// The best `limit` active capabilities for a request in English or Chinese, the best first. A score below
     /// [`FITS`](crate::FITS) means that it likely does not fit; nothing in common at all is no hit.
     pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Hit>, RegistryError> {
+        self.search_with(query, limit, Statuses::Active)
+    }
+
+    /// [`Registry::search`] over the capabilities of these statuses; each hit tells its own.
+    pub fn search_with(&self, query: &str, limit: usize, which: Statuses) -> Result<Vec<Hit>, RegistryError> {
         let snapshot = self.snapshot()?;
-        Ok(hits(&snapshot, search::search(&snapshot, query, limit)))
+        Ok(hits(&snapshot, search::search(&snapshot, query, limit, which)))
+    }
+
+    /// [`Registry::search_with`], fused with nearness in meaning to capabilities that have a vector of the same model.
+    pub fn search_near(
+        &self,
+        query: &str,
+        near: &Near,
+        limit: usize,
+        which: Statuses,
+    ) -> Result<Vec<Hit>, RegistryError> {
+        let snapshot = self.snapshot()?;
+        let known = self.inner.vectors.of(&near.model)?;
+        Ok(hits(&snapshot, search::search_near(&snapshot, query, near, &known, limit, which)))
+    }
+
+    /// What is to be embedded before `search_near` can find it by its meaning.
+    pub fn texts_without_vector(
+        &self,
+        model: &str,
+        which: Statuses,
+    ) -> Result<Vec<(TextDigest, String)>, RegistryError> {
+        let snapshot = self.snapshot()?;
+        let known = self.inner.vectors.of(model)?;
+        let included = snapshot.capabilities().filter(|cap| which.include(cap.status));
+        let texts = included.map(search::text).map(|text| (search::text_digest(&text), text));
+        Ok(texts.filter(|(digest, _)| !known.contains_key(digest)).collect())
+    }
+
+    /// Keeps vectors of `model`, of length 1 each.
+    pub fn keep_vectors(&self, model: &str, vectors: &[(TextDigest, Vec<f32>)]) -> Result<(), RegistryError> {
+        self.inner.vectors.keep(model, vectors)
     }
 
     /// Registered capabilities that `candidate` would repeat: its name, or its meaning with a signature that takes

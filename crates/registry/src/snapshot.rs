@@ -4,8 +4,8 @@ use crate::git::{Git, INDEX};
 use crate::index::{Document, FORMAT, ParseError, parse_entry};
 use crate::merge::{Choices, MergeConflict};
 use crate::middle::Middle;
-use crate::search::{Index, Terms};
-use crate::types::Damaged;
+use crate::search::{Bag, Document as Searched, Index};
+use crate::types::{Damaged, Statuses};
 use crate::{RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName, Status};
 use serde_json::value::RawValue;
@@ -58,13 +58,29 @@ pub(crate) struct Stale {
 pub(crate) struct Entry {
     pub raw: Box<RawValue>,
     pub parsed: Result<Capability, Damaged>,
-    terms: OnceLock<Terms>,
+    bag: OnceLock<Bag>,
+    searched: OnceLock<Searched>,
 }
 
 impl Entry {
+    /// The entry at this position of the file.
+    pub fn read(raw: &RawValue, position: usize) -> Entry {
+        Entry {
+            raw: raw.to_owned(),
+            parsed: parse_entry(raw, position),
+            bag: OnceLock::new(),
+            searched: OnceLock::new(),
+        }
+    }
+
     /// Only asked of entries that parsed.
-    pub fn terms(&self, capability: &Capability) -> &Terms {
-        self.terms.get_or_init(|| Terms::of(capability))
+    pub fn bag(&self, capability: &Capability) -> &Bag {
+        self.bag.get_or_init(|| Bag::of(capability))
+    }
+
+    /// Only asked of entries that parsed.
+    pub fn document(&self, capability: &Capability) -> &Searched {
+        self.searched.get_or_init(|| Searched::of(capability))
     }
 }
 
@@ -79,7 +95,8 @@ pub(crate) struct Snapshot {
     by_name: HashMap<CapabilityName, usize>,
     /// Other names of entries that are not retired; the first entry that has one bears it.
     by_alias: HashMap<CapabilityName, usize>,
-    search: OnceLock<Index>,
+    active: OnceLock<Index>,
+    with_quarantined: OnceLock<Index>,
 }
 
 impl Snapshot {
@@ -166,16 +183,14 @@ impl Snapshot {
             .collect();
         let damaged = |raw: &RawValue, name: &CapabilityName, problem: String| {
             let parsed = Err(Damaged { entry: name.to_string(), problem });
-            Arc::new(Entry { raw: raw.to_owned(), parsed, terms: OnceLock::new() })
+            Arc::new(Entry { raw: raw.to_owned(), parsed, bag: OnceLock::new(), searched: OnceLock::new() })
         };
         for (i, raw) in document.entries.iter().enumerate() {
             let known = previous
                 .and_then(|p| p.entries.get(i))
                 .filter(|e| e.parsed.is_ok() && e.raw.get() == raw.get())
                 .cloned();
-            let mut entry = known.unwrap_or_else(|| {
-                Arc::new(Entry { raw: raw.clone(), parsed: parse_entry(raw, i), terms: OnceLock::new() })
-            });
+            let mut entry = known.unwrap_or_else(|| Arc::new(Entry::read(raw, i)));
             if let Ok(capability) = &entry.parsed {
                 if let Some(problem) = conflicts.remove(capability.name.as_str()) {
                     entry = damaged(raw, &capability.name, problem);
@@ -197,7 +212,18 @@ impl Snapshot {
             .map(|(name, problem)| Damaged { entry: name.to_owned(), problem })
             .collect();
         beside.sort_by(|a, b| a.entry.cmp(&b.entry));
-        Snapshot { key, bytes, document, entries, stale: None, beside, by_name, by_alias, search: OnceLock::new() }
+        Snapshot {
+            key,
+            bytes,
+            document,
+            entries,
+            stale: None,
+            beside,
+            by_name,
+            by_alias,
+            active: OnceLock::new(),
+            with_quarantined: OnceLock::new(),
+        }
     }
 
     /// Has the file been replaced or written since this was read?
@@ -245,8 +271,12 @@ impl Snapshot {
         &self.beside
     }
 
-    pub fn index(&self) -> &Index {
-        self.search.get_or_init(|| Index::build(&self.entries))
+    pub fn index(&self, which: Statuses) -> &Index {
+        let slot = match which {
+            Statuses::Active => &self.active,
+            Statuses::WithQuarantined => &self.with_quarantined,
+        };
+        slot.get_or_init(|| Index::build(&self.entries, which))
     }
 }
 

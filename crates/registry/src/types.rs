@@ -1,6 +1,6 @@
 //! What goes into the registry and what comes out of it.
 
-use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Egress, Version};
+use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Egress, Status, Version};
 use std::collections::BTreeMap;
 
 /// Who signs the commits.
@@ -34,6 +34,25 @@ pub struct Code {
     pub matches_digest: bool,
 }
 
+/// Which capabilities a search looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statuses {
+    /// Those that can be run: what models see.
+    Active,
+    /// Quarantined ones too, for a person who looks for what was imported.
+    WithQuarantined,
+}
+
+impl Statuses {
+    pub(crate) fn include(self, status: Status) -> bool {
+        match status {
+            Status::Active => true,
+            Status::Quarantined => self == Statuses::WithQuarantined,
+            Status::Disabled | Status::Retired => false,
+        }
+    }
+}
+
 /// One answer of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
@@ -42,6 +61,15 @@ pub struct Hit {
     pub score: f64,
     /// The suppression that fits the query better than the triggers do.
     pub suppressed_by: Option<String>,
+}
+
+/// A request as an embedding model sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Near {
+    /// The model that made it; only vectors of the same one are compared.
+    pub model: String,
+    /// Of length 1.
+    pub vector: Vec<f32>,
 }
 
 /// A definition and its code, to become the next version of `capability.name`. The version, status, digest,

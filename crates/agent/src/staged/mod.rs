@@ -8,6 +8,7 @@ mod values;
 use crate::{
     answer::plain,
     conversation::Conversation,
+    find::{Finding, find},
     repair::can_lead,
     turn::{Front, Turn, built},
 };
@@ -17,12 +18,13 @@ use jarvis_forge::{
     Forge, ForgeError,
     grow::{Grower, Grown, Plan},
 };
-use jarvis_model::{Completion, Constraint, Delta, Finish, ModelError, estimate_message, estimate_tokens};
+use jarvis_model::{Completion, Constraint, Delta, Embedder, Finish, ModelError, estimate_message, estimate_tokens};
 use jarvis_protocol::{
     Capability, CapabilityName, ErrorBody, ErrorKind, Event, Message, Role, Status, StopReason, ToolCall,
 };
-use jarvis_registry::FITS;
+use jarvis_registry::{FITS, Statuses};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Capabilities that the model chooses from.
@@ -53,12 +55,13 @@ impl From<ModelError> for Stop {
 pub(crate) async fn run<'a>(
     front: Front<'a>,
     forge: &'a Forge,
+    embedder: Option<&'a Arc<dyn Embedder>>,
     conversation: &mut Conversation,
     turn: &'a mut Turn,
 ) -> Ended {
     let request = conversation.history.last().map(|m| m.text.clone()).unwrap_or_default();
     let cancel = front.cancel;
-    let mut flow = Flow { front, forge, turn };
+    let mut flow = Flow { front, forge, embedder, turn };
     match flow.answer(&request, conversation).await {
         Ok((answer, reason)) => {
             conversation.history.push(Message::assistant(&answer));
@@ -79,6 +82,7 @@ pub(crate) async fn run<'a>(
 struct Flow<'a> {
     front: Front<'a>,
     forge: &'a Forge,
+    embedder: Option<&'a Arc<dyn Embedder>>,
     turn: &'a mut Turn,
 }
 
@@ -86,7 +90,7 @@ impl Flow<'_> {
     async fn answer(&mut self, request: &str, conversation: &mut Conversation) -> Result<Answer, Stop> {
         let earlier = earlier(&conversation.history);
         let earlier = earlier.as_ref().map(|(question, answer)| (question.as_str(), answer.as_str()));
-        let known = self.known(request, earlier)?;
+        let known = self.known(request, earlier).await?;
         let choice = match self.decide(request, earlier, &known).await? {
             Choice::Build(plan) => self.instead_of(plan, request, earlier).await?,
             other => other,
@@ -177,13 +181,21 @@ impl Flow<'_> {
         self.build(request, plan).await
     }
 
-    fn known(&mut self, request: &str, earlier: Option<(&str, &str)>) -> Result<Vec<Capability>, Stop> {
+    async fn known(&mut self, request: &str, earlier: Option<(&str, &str)>) -> Result<Vec<Capability>, Stop> {
         let registry = self.forge.dispatch().registry();
-        let search = |query: &str| registry.search(query, OFFERED * 2).map_err(|e| Stop::Failed(e.body()));
-        let mut hits = search(request)?;
+        let embedder = self.embedder;
+        let search = async |query: &str| {
+            let found = find(registry, embedder, query, OFFERED * 2, Statuses::Active).await;
+            found.map_err(|e| Stop::Failed(e.body()))
+        };
+        let Finding { mut hits, mut notice } = search(request).await?;
         // "and of 30?" says nothing by itself; what it goes on from does.
         if let (true, Some((question, _))) = (hits.iter().all(|h| h.score < FITS), earlier) {
-            hits = search(question)?;
+            let again = search(question).await?;
+            (hits, notice) = (again.hits, notice.or(again.notice));
+        }
+        if let Some(message) = notice {
+            (self.front.emit)(Event::Notice { message });
         }
         Ok(hits
             .into_iter()

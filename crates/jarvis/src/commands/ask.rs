@@ -80,12 +80,13 @@ fn turn(question: &str, common: &Common, flags: &Turn) -> Outcome {
     let choice = model::choose(&settings, common.model.as_deref())?;
     // Before anything is fetched for it.
     run::fits(question, &choice.id, choice.context_tokens(&settings))?;
+    let embedder = model::embedder(&settings, &home)?;
     run::enter(&flags.reach.place)?;
     let forge = run::forge(&settings, &flags.reach, &home)?;
     run::block(async |signals| {
         let cancel = signals.work();
         let answerer = run::answerer(&choice, &settings, flags, &home, &cancel).await?;
-        let mut session = run::session(answerer, forge, &settings, flags);
+        let mut session = run::session(answerer, forge, &settings, flags, embedder);
         let mut show = Show::new(common.json);
         let mut approver = run::approver(common.json, &cancel);
         let end = session.turn(question, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;

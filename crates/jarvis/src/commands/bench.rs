@@ -6,7 +6,9 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = "Examples:\n  jarvis bench selfext --tasks tasks.json\n  jarvis bench sandbox")]
+#[command(
+    after_help = "Examples:\n  jarvis bench selfext --tasks tasks.json\n  jarvis bench sandbox\n  jarvis bench registry"
+)]
 pub enum Bench {
     /// Self-extension tasks: each in a fresh process and home, reuse cases in the home of their task.
     #[command(
@@ -18,6 +20,9 @@ Ctrl-C ends it: the task that runs is killed, and what there is so far is printe
     /// What isolation costs, beside bare processes, bwrap, node and deno.
     #[command(arg = unused_model(), after_help = super::bench_sandbox::HELP)]
     Sandbox(super::bench_sandbox::Sandbox),
+    /// How fast the registry is at several sizes, and how well it finds.
+    #[command(arg = unused_model(), after_help = super::bench_registry::HELP)]
+    Registry(super::bench_registry::BenchRegistry),
 }
 
 #[derive(Debug, Args)]
@@ -43,5 +48,6 @@ pub fn run(args: &Bench, common: &Common) -> Outcome {
     match args {
         Bench::Selfext(args) => super::selfext::run(args, common),
         Bench::Sandbox(args) => super::bench_sandbox::run(args, common),
+        Bench::Registry(args) => super::bench_registry::run(args, common),
     }
 }

@@ -49,11 +49,12 @@ pub fn run(args: &Chat, common: &Common) -> Outcome {
     let home = Home::find()?;
     let settings = config::load(&home)?;
     let choice = model::choose(&settings, common.model.as_deref())?;
+    let embedder = model::embedder(&settings, &home)?;
     run::enter(&flags.reach.place)?;
     let forge = run::forge(&settings, &flags.reach, &home)?;
     run::block(async |signals| {
         let answerer = run::answerer(&choice, &settings, flags, &home, &signals.work()).await?;
-        let session = run::session(answerer, forge, &settings, flags);
+        let session = run::session(answerer, forge, &settings, flags, embedder);
         let mut conversation = Conversation { session, settings, home, common, flags, signals };
         if std::io::stdin().is_terminal() { conversation.terminal().await } else { conversation.piped().await }
     })

@@ -4,6 +4,8 @@ pub mod ask;
 mod audit;
 mod bench;
 mod bench_calls;
+mod bench_registry;
+mod bench_registry_data;
 mod bench_sandbox;
 mod cap;
 mod chat;

@@ -27,8 +27,17 @@ pub struct Settings {
     pub providers: BTreeMap<String, Provider>,
     /// US dollars per million tokens, by `provider/model`.
     pub prices: BTreeMap<String, Price>,
+    pub embeddings: Embeddings,
     /// Model files beside the built-in ones, for `local/NAME`.
     pub models: Models,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Embeddings {
+    /// Without one, searches are by words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 pub type Models = BTreeMap<String, ModelFile>;
@@ -131,6 +140,7 @@ impl Default for Settings {
             local: Local::default(),
             providers: BTreeMap::new(),
             prices: BTreeMap::new(),
+            embeddings: Embeddings::default(),
             models: Models::new(),
         }
     }

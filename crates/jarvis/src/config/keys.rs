@@ -47,6 +47,11 @@ pub const KEYS: &[Key] = &[
         "JARVIS_TOOLS",
         "all (files of the workspace, a shell in the sandbox, HTTP) or capabilities (those alone)",
     ),
+    key(
+        "embeddings.model",
+        "JARVIS_EMBEDDINGS",
+        "provider/model for searching by meaning as well as by words, e.g. \"ollama/nomic-embed-text\" or \"local//path/to.gguf\"",
+    ),
     key("local.context_tokens", "JARVIS_LOCAL_CONTEXT", "context of the embedded model, in tokens"),
     key("local.threads", "JARVIS_LOCAL_THREADS", "threads of the embedded model"),
     key("local.gpu_layers", "JARVIS_LOCAL_GPU_LAYERS", "layers on the GPU, where one is compiled in"),

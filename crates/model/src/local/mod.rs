@@ -2,6 +2,7 @@
 //! requests in turn; the model is loaded by the first of them.
 
 mod context;
+mod embed;
 mod engine;
 mod load;
 mod prompt;
@@ -12,6 +13,7 @@ mod threads;
 mod tokenizer;
 
 use crate::{Backend, Completion, Constraint, Delta, ModelError, Request};
+pub use embed::local_embedder;
 use engine::{Engine, Fault};
 use futures::FutureExt;
 use futures::future::BoxFuture;

@@ -8,6 +8,7 @@ mod classify;
 #[cfg(test)]
 mod content_tests;
 mod draft;
+mod embeddings;
 mod http;
 mod openai;
 mod openai_payload;
@@ -21,6 +22,7 @@ mod stream_table;
 mod stream_tests;
 mod surrogates;
 
+pub use embeddings::openai_embedder;
 use jarvis_protocol::{Message, Role};
 use serde_json::{Map, Value};
 use std::sync::Arc;

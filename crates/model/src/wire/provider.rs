@@ -15,7 +15,7 @@ use super::http::{Http, retry_after};
 use super::{Endpoint, Wire, build_payload};
 use crate::{Backend, Completion, Delta, ModelError, Request};
 
-const FIRST_WAIT: Duration = Duration::from_millis(500);
+pub(super) const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long a finished answer waits for its usage and its end mark.
 const GRACE: Duration = Duration::from_secs(5);
@@ -172,7 +172,7 @@ impl Provider {
 
 /// How long to wait before the next attempt: what the provider said, else twice the last wait, with jitter so that
 /// many clients do not come back at once.
-fn pause(error: &ModelError, wait: &mut Duration) -> Duration {
+pub(super) fn pause(error: &ModelError, wait: &mut Duration) -> Duration {
     let next = wait.mul_f64(0.5 + fastrand::f64());
     *wait = (*wait * 2).min(LONGEST_WAIT);
     match error {
@@ -183,7 +183,7 @@ fn pause(error: &ModelError, wait: &mut Duration) -> Duration {
 }
 
 /// The segments that `what` adds to a base address.
-fn path<'a>(wire: Wire, base_url: &str, what: &'a str) -> Vec<&'a str> {
+pub(super) fn path<'a>(wire: Wire, base_url: &str, what: &'a str) -> Vec<&'a str> {
     let bare = base_url.split(['?', '#']).next().unwrap_or(base_url).trim().trim_end_matches('/');
     let version = (wire == Wire::Anthropic && !bare.ends_with("/v1")).then_some("v1");
     version.into_iter().chain(what.split('/')).collect()

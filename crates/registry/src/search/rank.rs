@@ -1,24 +1,21 @@
-//! Scores. What is divided by what is the point: a score is the share of the request's meaning that a capability
-//! covers, so the same threshold tells "fits" from "nothing fits" in small and large registries.
+//! Scores: how likely a capability is what a request asks for, from what the two have in common and what they do not.
 
-use super::Index;
-use super::terms::{Kind, Terms, Token, about, tokens};
+use super::concepts::Kind;
+use super::document::Document;
+use super::request::{Request, requests};
+use super::units::Unit;
+use super::{FITS, Index};
 use crate::snapshot::Snapshot;
-use jarvis_protocol::{Capability, Status};
-use serde_json::Value;
-use std::collections::HashSet;
+use crate::types::Statuses;
+use jarvis_protocol::Capability;
+use std::collections::{HashMap, HashSet};
 
-/// From this score on a capability likely fits the request.
-pub const FITS: f64 = 0.5;
-/// From this score on two definitions with compatible signatures mean the same.
-pub const SIMILAR: f64 = 0.6;
+pub(super) use super::request::GENERIC;
 
-/// Weight of a word that is in most requests, of one in the request's data, of one that no capability knows.
-const GENERIC: f32 = 0.35;
-const PAYLOAD: f32 = 0.25;
-const UNKNOWN: f32 = 0.5;
 /// Candidates that are looked at closely.
 const CLOSE: usize = 64;
+/// A clause that fits is a little less than a request that fits.
+const CLAUSE: f64 = 0.97;
 
 pub(crate) struct Found {
     pub position: usize,
@@ -26,268 +23,195 @@ pub(crate) struct Found {
     pub suppressed_by: Option<String>,
 }
 
-pub(crate) fn search(snapshot: &Snapshot, query: &str, limit: usize) -> Vec<Found> {
-    let index = snapshot.index();
-    let terms = query_terms(index, query);
-    let total: f32 = terms.iter().map(|t| t.weight).sum();
-    let mut covered = vec![0f32; snapshot.entries.len()];
-    let mut touched: Vec<u32> = Vec::new();
-    for term in &terms {
-        for (position, share) in index.postings(term.term) {
-            let slot = &mut covered[*position as usize];
-            if *slot == 0.0 {
-                touched.push(*position);
-            }
-            *slot += term.weight * share;
+pub(crate) fn search(snapshot: &Snapshot, query: &str, limit: usize, which: Statuses) -> Vec<Found> {
+    let index = snapshot.index(which);
+    let requests = requests(index, query);
+    let named = named_in(snapshot, index, query, which);
+    let mut found: Vec<Found> = Vec::new();
+    let mut add = |position: u32, score: f64, request: &Request| {
+        if let Some(known) = found.iter_mut().find(|f| f.position == position as usize) {
+            known.score = known.score.max(score);
+            return;
         }
-    }
-    let score = |position: u32| {
-        let covered = covered[position as usize];
-        // A match in words alone that every request has is no evidence.
-        covered / total.max(f32::MIN_POSITIVE) * (covered / 0.6).min(1.0)
+        let Some(capability) = snapshot.capability(position as usize) else { return };
+        let own = snapshot.entries[position as usize].document(capability);
+        let suppressed_by = suppressed(index, request, own, capability);
+        found.push(Found { position: position as usize, score, suppressed_by });
     };
-    let named = named_in(snapshot, query);
-    let mut best: Vec<(u32, f32)> = touched.iter().map(|p| (*p, score(*p))).collect();
-    let close = CLOSE.max(limit);
-    if best.len() > close {
-        best.select_nth_unstable_by(close, |a, b| b.1.total_cmp(&a.1));
-        best.truncate(close);
-    }
-    for position in &named {
-        if !best.iter().any(|(p, _)| p == position) {
-            best.push((*position, 0.0));
+    for (i, request) in requests.iter().enumerate() {
+        for position in candidates(snapshot, index, request, CLOSE.max(limit)) {
+            let Some(capability) = snapshot.capability(position as usize) else { continue };
+            let own = snapshot.entries[position as usize].document(capability);
+            let score = likelihood(&features(index, request, position, own));
+            add(position, if i == 0 { score } else { score * CLAUSE }.min(0.99), &requests[0]);
         }
     }
-    let mut found: Vec<Found> = best
-        .into_iter()
-        .filter_map(|(position, coverage)| {
-            let capability = snapshot.capability(position as usize)?;
-            let own = snapshot.entries[position as usize].terms(capability);
-            let about = own.about.iter().map(|s| likeness(index, &terms, s)).fold(0.0, f32::max);
-            let score = match named.contains(&position) {
-                true => 1.0,
-                // Between two that cover as much, the one that says little else.
-                false => (coverage * (0.85 + 0.15 * about)).min(0.99),
-            };
-            let suppressed_by = suppressed(index, &terms, own, about, capability);
-            Some(Found { position: position as usize, score: f64::from(score), suppressed_by })
-        })
-        .collect();
+    for position in named {
+        add(position, 1.0, &requests[0]);
+    }
     found.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.position.cmp(&b.position)));
     found.truncate(limit);
     found
 }
 
-struct QueryTerm {
-    term: u64,
-    weight: f32,
+/// The suppression of the capability at `position` that fits the query better than its triggers do.
+pub(super) fn suppression(snapshot: &Snapshot, query: &str, position: usize, which: Statuses) -> Option<String> {
+    let index = snapshot.index(which);
+    let capability = snapshot.capability(position)?;
+    let own = snapshot.entries[position].document(capability);
+    suppressed(index, requests(index, query).first()?, own, capability)
 }
 
-fn query_terms(index: &Index, query: &str) -> Vec<QueryTerm> {
-    let payload = payload(query);
-    let all = tokens(query, false);
-    // Pairs that no capability has, between pairs that some have, are the seam of two words.
-    let known: HashSet<(usize, usize)> = all
-        .iter()
-        .filter(|t| !index.postings(t.term).is_empty())
-        .filter_map(|t| match t.kind {
-            Kind::Pair { run, at } => Some([(run, at), (run, at + 1)]),
-            Kind::Word | Kind::Single => None,
-        })
-        .flatten()
-        .collect();
-    let mut terms: Vec<QueryTerm> = Vec::new();
-    for token in all {
-        let unknown = index.postings(token.term).is_empty();
-        let seam = match token.kind {
-            Kind::Pair { run, at } => known.contains(&(run, at)) && known.contains(&(run, at + 1)),
-            Kind::Word | Kind::Single => false,
-        };
-        // A number is a value, and so is a word like `90th` that no capability speaks of (`base64` is another matter).
-        if token.number || unknown && (token.has_digit || seam || token.kind == Kind::Single) {
-            continue;
-        }
-        let mut weight = index.weight(token.term);
-        if token.generic {
-            weight *= GENERIC;
-        }
-        if unknown {
-            weight *= UNKNOWN;
-        }
-        if payload.iter().any(|part| part.contains(&token.at)) {
-            weight *= PAYLOAD;
-        }
-        match terms.iter_mut().find(|t| t.term == token.term) {
-            Some(known) => known.weight = known.weight.max(weight),
-            None => terms.push(QueryTerm { term: token.term, weight }),
-        }
-    }
-    terms
-}
-
-/// The parts of a request that are data: what is in quotes, and what follows a colon.
-fn payload(query: &str) -> Vec<std::ops::Range<usize>> {
-    let mut parts = Vec::new();
-    let mut open: Option<(usize, char)> = None;
-    let mut before = ' ';
-    for (i, c) in query.char_indices() {
-        match open {
-            Some((start, close)) if c == close => {
-                parts.push(start..i);
-                open = None;
-            }
-            Some(_) => {}
-            None => {
-                let close = match c {
-                    '"' | '`' => Some(c),
-                    '“' => Some('”'),
-                    '「' => Some('」'),
-                    '\'' if !before.is_alphanumeric() => Some('\''),
-                    _ => None,
-                };
-                open = close.map(|close| (i, close));
+/// The `most` that cover most of the request.
+fn candidates(snapshot: &Snapshot, index: &Index, request: &Request, most: usize) -> Vec<u32> {
+    let mut covered = vec![0f32; snapshot.entries.len()];
+    let mut best = vec![0f32; snapshot.entries.len()];
+    let mut touched: Vec<u32> = Vec::new();
+    let mut of_unit: Vec<u32> = Vec::new();
+    for unit in &request.units {
+        for (term, strength) in &unit.unit.terms {
+            let worth = unit.weight * strength * index.weight(*term) / unit.rarity;
+            for (position, share) in index.postings(*term) {
+                let slot = &mut best[*position as usize];
+                if *slot == 0.0 {
+                    of_unit.push(*position);
+                }
+                *slot = slot.max(worth * share);
             }
         }
-        before = c;
+        for position in of_unit.drain(..) {
+            let slot = &mut covered[position as usize];
+            if *slot == 0.0 {
+                touched.push(position);
+            }
+            *slot += std::mem::take(&mut best[position as usize]);
+        }
     }
-    let colon = query.char_indices().find(|(i, c)| {
-        matches!(c, ':' | '：')
-            && query[i + c.len_utf8()..].chars().next().is_some_and(|next| next.is_whitespace() || *c == '：')
-    });
-    if let Some((i, _)) = colon
-        && tokens(&query[..i], false).len() >= 2
-    {
-        parts.push(i..query.len());
+    if touched.len() > most {
+        touched.select_nth_unstable_by(most, |a, b| covered[*b as usize].total_cmp(&covered[*a as usize]));
+        touched.truncate(most);
     }
-    parts
+    touched
 }
 
-/// Active capabilities whose whole name stands in the query.
-fn named_in(snapshot: &Snapshot, query: &str) -> Vec<u32> {
+pub(super) const FEATURES: usize = 11;
+
+/// What the likelihood is worked out from.
+pub(super) fn features(index: &Index, request: &Request, position: u32, own: &Document) -> [f32; FEATURES] {
+    let (mut covered, mut missed, mut subject) = (0f32, 0f32, 0f32);
+    let (mut missed_thing, mut missed_head, mut missed_operation, mut missed_talk) = (0f32, 0f32, 0f32, 0f32);
+    let mut met: Met = HashMap::new();
+    for (i, unit) in request.units.iter().enumerate() {
+        let mut share = 0f32;
+        for (term, strength) in &unit.unit.terms {
+            let of_term = index.share(*term, position);
+            if of_term > 0.0 {
+                let met = met.entry(*term).or_default();
+                *met = met.max(*strength);
+                share = share.max(of_term * strength * index.weight(*term) / unit.rarity);
+            }
+        }
+        covered += unit.weight * share;
+        let missing = unit.missed * (1.0 - share);
+        missed += missing;
+        match unit.unit.kind {
+            // What an order begins with is what is wanted; a later one may be in what is to be sent or remembered.
+            Some(Kind::Operation) if i == 0 || unit.unit.chinese => missed_head = missed_head.max(missing),
+            Some(Kind::Operation) => missed_operation = missed_operation.max(missing),
+            Some(Kind::Talk) => missed_talk = missed_talk.max(missing),
+            Some(Kind::Thing) => missed_thing = missed_thing.max(missing),
+            Some(Kind::Asking | Kind::Everyday) | None => {}
+        }
+        if !matches!(unit.unit.kind, Some(Kind::Asking | Kind::Everyday)) {
+            subject = subject.max(unit.weight * share);
+        }
+    }
+    let mut orders = request.units.iter().enumerate().filter(|(i, u)| *i == 0 || u.unit.chinese).map(|(_, u)| u);
+    let first = orders.find(|u| !u.unit.actions.is_empty());
+    let does = |action: &u64| own.actions.contains(action) || index.share(*action, position) > 0.0;
+    let agree = first.is_some_and(|u| u.unit.actions.iter().any(does));
+    let conflict = first.is_some_and(|u| u.unit.changes) && !agree && !own.actions.is_empty();
+    let yes = |is: bool| f32::from(u8::from(is));
+    [
+        covered / (covered + missed).max(f32::MIN_POSITIVE),
+        covered.min(2.0),
+        about(index, &met, own),
+        of_units(index, &met, &own.name),
+        subject.min(1.0),
+        missed_thing.min(1.5),
+        missed_head,
+        missed_operation.min(1.5),
+        missed_talk,
+        yes(agree),
+        yes(conflict),
+    ]
+}
+
+/// Terms of a request that a capability has, and how well they meet what the request says.
+type Met = HashMap<u64, f32>;
+
+/// Fitted on `tests/retrieval/tuned.json` by `fit.rs`.
+pub(super) const WEIGHTS: [f64; FEATURES] = [2.06, 3.53, 4.98, 3.83, 2.93, -2.4, -1.35, 0.0, 0.0, 0.0, -2.52];
+pub(super) const BIAS: f64 = -7.77;
+
+pub(super) fn likelihood(features: &[f32; FEATURES]) -> f64 {
+    let sum: f64 = features.iter().zip(WEIGHTS).map(|(x, w)| f64::from(*x) * w).sum();
+    1.0 / (1.0 + (-(sum + BIAS)).exp())
+}
+
+/// Capabilities whose whole name, or another name of theirs, stands in the query.
+fn named_in(snapshot: &Snapshot, index: &Index, query: &str, which: Statuses) -> Vec<u32> {
     let whole = query.trim();
     query
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
         .filter(|word| word.contains('_') || *word == whole)
         .filter_map(|word| jarvis_protocol::CapabilityName::new(word).ok())
-        .filter_map(|name| snapshot.position(&name))
-        .filter(|p| snapshot.capability(*p).is_some_and(|cap| cap.status == Status::Active))
-        .map(|p| p as u32)
+        .filter_map(|name| match snapshot.position(&name) {
+            Some(position) => Some(position as u32),
+            None => index.aliases.get(&name).copied(),
+        })
+        .filter(|p| snapshot.capability(*p as usize).is_some_and(|cap| which.include(cap.status)))
         .collect()
 }
 
-/// The cosine of two sets of terms, by their weights.
-fn likeness(index: &Index, query: &[QueryTerm], sentence: &[Token]) -> f32 {
-    let (mut both, mut ours, mut seen) = (0f32, 0f32, HashSet::new());
-    for token in sentence {
-        if seen.insert(token.term) {
-            let weight = index.weight(token.term) * if token.generic { GENERIC } else { 1.0 };
-            ours += weight;
-            both += query.iter().find(|q| q.term == token.term).map_or(0.0, |q| q.weight.min(weight));
-        }
-    }
-    let theirs: f32 = query.iter().map(|q| q.weight).sum();
-    if ours > 0.0 && theirs > 0.0 { both / (ours * theirs).sqrt() } else { 0.0 }
+/// How much of the sentence, or of the trigger that fits best, is met.
+fn about(index: &Index, met: &Met, own: &Document) -> f32 {
+    own.sentences.iter().map(|sentence| of_units(index, met, sentence)).fold(0.0, f32::max)
 }
 
-fn suppressed(index: &Index, query: &[QueryTerm], own: &Terms, about: f32, capability: &Capability) -> Option<String> {
+fn of_units(index: &Index, met: &Met, units: &[Unit]) -> f32 {
+    let (mut both, mut all) = (0f32, 0f32);
+    for unit in units {
+        let rarity = unit.terms.iter().map(|(term, _)| index.weight(*term)).fold(0.0, f32::max);
+        let everyday = unit.generic || matches!(unit.kind, Some(Kind::Asking | Kind::Everyday));
+        let weight = rarity * if everyday { GENERIC } else { 1.0 };
+        all += weight;
+        let strength = unit.terms.iter().filter_map(|(t, s)| Some(met.get(t)?.min(*s))).fold(0.0, f32::max);
+        both += weight * strength;
+    }
+    if all > 0.0 { both / all } else { 0.0 }
+}
+
+fn suppressed(index: &Index, request: &Request, own: &Document, capability: &Capability) -> Option<String> {
+    let terms: Met = request.units.iter().flat_map(|u| u.unit.terms.iter().copied()).collect();
+    let about = own.sentences.iter().map(|s| likeness(index, request, &terms, s)).fold(0.0, f32::max);
     own.suppression
         .iter()
         .zip(&capability.suppression)
-        .map(|(tokens, text)| (likeness(index, query, tokens), text))
+        .map(|(units, text)| (likeness(index, request, &terms, units), text))
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .filter(|(fit, _)| *fit > 0.25 && *fit > about)
         .map(|(_, text)| text.clone())
 }
 
-/// How alike in meaning two definitions are by what they say of themselves, 0 to 1: the measure of
-/// [`Registry::find_similar`](crate::Registry::find_similar), with every word as telling as a rare one, for there is no
-/// registry to count them in. Below [`SIMILAR`] they are about something else, or in two languages. Signatures play no
-/// part, nor does a name that both have: it says nothing of whether they mean the same by it.
-pub fn similarity(a: &Capability, b: &Capability) -> f64 {
-    let index = Index::build(&[]);
-    let terms = |cap: &Capability| match a.name == b.name {
-        true => about(&cap.capability, cap),
-        false => about(&format!("{} {}", cap.name, cap.capability), cap),
-    };
-    Meaning::of(&index, &terms(a)).likeness(&index, &terms(b))
+/// The cosine of a request and a sentence, by the weights of their units.
+fn likeness(index: &Index, request: &Request, terms: &Met, sentence: &[Unit]) -> f32 {
+    let theirs = of_units(index, terms, sentence);
+    let spoken: HashSet<u64> = sentence.iter().flat_map(|u| u.terms.iter().map(|(term, _)| *term)).collect();
+    let met = |u: &&super::request::Weighed| u.unit.terms.iter().any(|(term, _)| spoken.contains(term));
+    let ours: f32 = request.units.iter().filter(met).map(|u| u.weight).sum();
+    let total: f32 = request.units.iter().map(|u| u.weight).sum();
+    (theirs * ours / total.max(f32::MIN_POSITIVE)).sqrt()
 }
 
-/// What a definition is compared by: all that it says of itself, and its sentence alone.
-struct Meaning {
-    whole: Vec<QueryTerm>,
-    sentence: Vec<QueryTerm>,
-}
-
-impl Meaning {
-    fn of(index: &Index, about: &[Vec<Token>]) -> Meaning {
-        let weighed = |tokens: &mut dyn Iterator<Item = &Token>| -> Vec<QueryTerm> {
-            let mut seen = HashSet::new();
-            tokens
-                .filter(|t| seen.insert(t.term))
-                .map(|t| QueryTerm {
-                    term: t.term,
-                    weight: index.weight(t.term) * if t.generic { GENERIC } else { 1.0 },
-                })
-                .collect()
-        };
-        Meaning {
-            whole: weighed(&mut about.iter().flatten()),
-            sentence: weighed(&mut about.first().into_iter().flatten()),
-        }
-    }
-
-    fn likeness(&self, index: &Index, about: &[Vec<Token>]) -> f64 {
-        let whole: Vec<Token> = about.iter().flatten().copied().collect();
-        let sentences = about.first().map_or(0.0, |s| likeness(index, &self.sentence, s));
-        // Rounding can go beyond 1.
-        f64::from(likeness(index, &self.whole, &whole).max(sentences).min(1.0))
-    }
-}
-
-/// Capabilities that `candidate` would repeat, the closest first.
-pub(crate) fn similar(snapshot: &Snapshot, candidate: &Capability) -> Vec<Found> {
-    let index = snapshot.index();
-    let mine = Meaning::of(index, &Terms::of(candidate).about);
-    let mut found: Vec<Found> = snapshot
-        .entries
-        .iter()
-        .enumerate()
-        .filter_map(|(position, entry)| {
-            let other = entry.parsed.as_ref().ok().filter(|cap| cap.status != Status::Retired)?;
-            let score = if other.name == candidate.name {
-                1.0
-            } else {
-                if !same_kinds(&other.parameters, &candidate.parameters) {
-                    return None;
-                }
-                mine.likeness(index, &entry.terms(other).about).min(0.99)
-            };
-            (score >= SIMILAR).then_some(Found { position, score, suppressed_by: None })
-        })
-        .collect();
-    found.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.position.cmp(&b.position)));
-    found
-}
-
-/// Do two schemas require the same kinds of values, whatever the names?
-fn same_kinds(a: &Value, b: &Value) -> bool {
-    fn kinds(schema: &Value) -> Vec<String> {
-        let required: Vec<&str> = schema
-            .get("required")
-            .and_then(Value::as_array)
-            .map(|r| r.iter().filter_map(Value::as_str).collect())
-            .unwrap_or_default();
-        let mut kinds: Vec<String> = required
-            .iter()
-            .map(|name| match schema.get("properties").and_then(|p| p.get(name)).and_then(|s| s.get("type")) {
-                // A count is a number to whoever compares signatures.
-                Some(Value::String(kind)) if kind == "integer" => "number".to_owned(),
-                Some(Value::String(kind)) => kind.clone(),
-                _ => "any".to_owned(),
-            })
-            .collect();
-        kinds.sort();
-        kinds
-    }
-    kinds(a) == kinds(b)
-}
+const _: () = assert!(FITS == 0.5, "the likelihood is fitted so that half is the border");

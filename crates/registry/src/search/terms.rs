@@ -4,8 +4,7 @@
 
 use jarvis_protocol::Capability;
 use rust_stemmers::{Algorithm, Stemmer};
-use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 
@@ -114,27 +113,115 @@ fn is_cjk(c: char) -> bool {
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
 }
 
-/// Cuts `text` into tokens, without stop words. `singles` adds every character of a longer run by itself.
-pub(crate) fn tokens(text: &str, singles: bool) -> Vec<Token> {
-    let mut cutter = Cutter { stemmer: Stemmer::create(Algorithm::English), out: Vec::new(), runs: 0, singles };
+/// A word, or a run of Chinese, Japanese or Korean.
+#[derive(Debug, Clone)]
+pub(crate) enum Piece<'a> {
+    Word { lower: String, stem: String, at: usize, capital: bool },
+    Run { text: &'a str, at: usize },
+}
+
+impl Piece<'_> {
+    /// As a term.
+    pub fn stem(&self) -> Option<u64> {
+        match self {
+            Piece::Word { stem, .. } => Some(hash(stem)),
+            Piece::Run { .. } => None,
+        }
+    }
+
+    /// Where it begins in the text, in bytes.
+    pub fn at(&self) -> usize {
+        match self {
+            Piece::Word { at, .. } | Piece::Run { at, .. } => *at,
+        }
+    }
+
+    pub fn end(&self) -> usize {
+        match self {
+            Piece::Word { lower, at, .. } => at + lower.len(),
+            Piece::Run { text, at } => at + text.len(),
+        }
+    }
+}
+
+/// The pieces of `text` in order, stop words too. A word with humps is followed by its parts.
+pub(crate) fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let stemmer = Stemmer::create(Algorithm::English);
+    let mut out = Vec::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let at = text.len() - rest.len();
         let len = if is_cjk(c) {
             let len = span(rest, is_cjk);
-            cutter.run(&rest[..len], at);
+            out.push(Piece::Run { text: &rest[..len], at });
             len
         } else if c.is_alphanumeric() {
             let mut len = span(rest, |c| !is_cjk(c) && (c.is_alphanumeric() || c == '\'' || c == '’'));
             len += span(&rest[len..], |c| c == '+' || c == '#');
-            cutter.word(&rest[..len], at);
+            words(&stemmer, &rest[..len], at, &mut out);
             len
         } else {
             c.len_utf8()
         };
         rest = &rest[len..];
     }
+    out
+}
+
+fn words(stemmer: &Stemmer, word: &str, at: usize, out: &mut Vec<Piece<'_>>) {
+    let word = word.replace('’', "'");
+    let word = word.trim_end_matches('\'');
+    let mut push = |part: &str, at: usize| {
+        let lower = part.to_lowercase();
+        let stem = stemmer.stem(&lower).into_owned();
+        out.push(Piece::Word { lower, stem, at, capital: part.starts_with(char::is_uppercase) });
+    };
+    push(word, at);
+    // `camelCase` is also `camel` and `case`.
+    let humps: Vec<usize> = word
+        .char_indices()
+        .zip(word.chars().skip(1))
+        .filter(|((_, a), b)| a.is_lowercase() && b.is_uppercase())
+        .map(|((i, a), _)| i + a.len_utf8())
+        .collect();
+    let mut start = 0;
+    for end in humps.iter().copied().chain((!humps.is_empty()).then_some(word.len())) {
+        push(&word[start..end], at + start);
+        start = end;
+    }
+}
+
+/// Cuts `text` into tokens, without stop words. `singles` adds every character of a longer run by itself.
+pub(crate) fn tokens(text: &str, singles: bool) -> Vec<Token> {
+    tokens_of(&pieces(text), singles)
+}
+
+pub(crate) fn tokens_of(pieces: &[Piece<'_>], singles: bool) -> Vec<Token> {
+    let mut cutter = Cutter { out: Vec::new(), runs: 0, singles };
+    for piece in pieces {
+        match piece {
+            Piece::Word { lower, stem, at, .. } => cutter.out.extend(word(lower, stem, *at)),
+            Piece::Run { text, at } => cutter.run(text, *at),
+        }
+    }
     cutter.out
+}
+
+/// Whether nearly every request has this word.
+pub(crate) fn is_generic(stem: &str) -> bool {
+    GENERIC_WORDS.contains(stem)
+}
+
+/// None for a stop word.
+pub(crate) fn word(lower: &str, stem: &str, at: usize) -> Option<Token> {
+    if STOP_WORDS.contains(lower) {
+        return None;
+    }
+    // A single letter is a value or a variable, seldom a subject.
+    let generic = GENERIC_WORDS.contains(stem) || lower.chars().count() == 1;
+    let has_digit = lower.chars().any(char::is_numeric);
+    let number = lower.chars().all(char::is_numeric);
+    Some(Token { term: hash(stem), kind: Kind::Word, generic, has_digit, number, at })
 }
 
 /// Bytes of the longest beginning of `text` whose characters are all `of` a kind.
@@ -143,43 +230,12 @@ fn span(text: &str, of: impl Fn(char) -> bool) -> usize {
 }
 
 struct Cutter {
-    stemmer: Stemmer,
     out: Vec<Token>,
     runs: usize,
     singles: bool,
 }
 
 impl Cutter {
-    fn word(&mut self, word: &str, at: usize) {
-        let word = word.replace('’', "'");
-        let word = word.trim_end_matches('\'');
-        self.push_word(&word.to_lowercase(), at);
-        // `camelCase` is also `camel` and `case`.
-        let humps: Vec<usize> = word
-            .char_indices()
-            .zip(word.chars().skip(1))
-            .filter(|((_, a), b)| a.is_lowercase() && b.is_uppercase())
-            .map(|((i, a), _)| i + a.len_utf8())
-            .collect();
-        let mut start = 0;
-        for end in humps.iter().copied().chain((!humps.is_empty()).then_some(word.len())) {
-            self.push_word(&word[start..end].to_lowercase(), at + start);
-            start = end;
-        }
-    }
-
-    fn push_word(&mut self, lower: &str, at: usize) {
-        if STOP_WORDS.contains(lower) {
-            return;
-        }
-        let stem = self.stemmer.stem(lower);
-        // A single letter is a value or a variable, seldom a subject.
-        let generic = GENERIC_WORDS.contains(&*stem) || lower.chars().count() == 1;
-        let has_digit = lower.chars().any(char::is_numeric);
-        let number = lower.chars().all(char::is_numeric);
-        self.out.push(Token { term: hash(&stem), kind: Kind::Word, generic, has_digit, number, at });
-    }
-
     fn run(&mut self, run: &str, at: usize) {
         let mut start = 0;
         let mut i = 0;
@@ -218,47 +274,6 @@ impl Cutter {
             for i in 0..count {
                 push(i, i + 1, Kind::Single);
             }
-        }
-    }
-}
-
-/// The terms of one capability.
-pub(crate) struct Terms {
-    /// How much each term is spoken of: its occurrences, weighed by where they stand.
-    pub bag: Vec<(u64, f32)>,
-    /// The terms of the name with the sentence, and of each trigger.
-    pub about: Vec<Vec<Token>>,
-    pub suppression: Vec<Vec<Token>>,
-}
-
-impl Terms {
-    pub fn of(capability: &Capability) -> Terms {
-        let mut bag: HashMap<u64, f32> = HashMap::new();
-        let mut add = |text: &str, weight: f32| {
-            for token in tokens(text, true) {
-                let weight = if token.kind == Kind::Single { weight * 0.3 } else { weight };
-                *bag.entry(token.term).or_default() += weight;
-            }
-        };
-        add(capability.name.as_str(), 3.0);
-        add(capability.supersedes.as_deref().unwrap_or_default(), 2.0);
-        add(&capability.capability, 2.0);
-        for trigger in &capability.triggers {
-            add(trigger, 1.5);
-        }
-        if let Some(Value::Object(properties)) = capability.parameters.get("properties") {
-            for (name, schema) in properties {
-                add(name, 0.8);
-                add(schema.get("description").and_then(Value::as_str).unwrap_or_default(), 0.5);
-            }
-        }
-        let mut bag: Vec<(u64, f32)> = bag.into_iter().collect();
-        bag.sort_unstable_by_key(|(term, _)| *term);
-        let first = format!("{} {}", capability.name, capability.capability);
-        Terms {
-            bag,
-            about: about(&first, capability),
-            suppression: capability.suppression.iter().map(|s| tokens(s, false)).collect(),
         }
     }
 }

@@ -1,18 +1,15 @@
-//! `jarvis cap list | search | show | history`: looking, changing nothing.
+//! `jarvis cap list | show | history`: looking, changing nothing.
 
-use super::{answering, calls, existing};
+use super::{answering, calls, counted, existing};
 use crate::cli::Reach;
 use crate::error::Outcome;
 use crate::home::Home;
 use crate::show::grants;
 use crate::{config, run, term};
 use jarvis_model::fetch;
-use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Egress, Example, Runtime, Status};
-use jarvis_registry::{FITS, FailingCall, Hit, Registry, RegistryError, Stats};
+use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime, Status};
+use jarvis_registry::{FailingCall, Registry};
 use serde_json::{Value, json};
-
-/// Most hits of one search.
-const HITS: usize = 20;
 
 pub fn list(registry: &Registry, json: bool) -> Outcome {
     let listing = registry.list()?;
@@ -35,56 +32,12 @@ pub fn list(registry: &Registry, json: bool) -> Outcome {
     term::table(&["capability", "version", "status", "what it does"], &rows)
 }
 
-pub fn search(registry: &Registry, query: &str, json: bool) -> Outcome {
-    let hits = registry.search(query, HITS)?;
-    if json {
-        let hits = hits.iter().map(|hit| hit_json(registry, hit)).collect::<Outcome<Vec<Value>>>()?;
-        return term::json(&json!({"query": query, "hits": hits}));
-    }
-    if hits.is_empty() {
-        term::status("nothing fits");
-        return Ok(());
-    }
-    let rows: Vec<Vec<String>> = hits
-        .iter()
-        .map(|hit| {
-            let fits = match &hit.suppressed_by {
-                Some(reason) => format!("no: {reason}"),
-                None if hit.score >= FITS => "yes".to_owned(),
-                None => "hardly".to_owned(),
-            };
-            vec![hit.capability.name.to_string(), format!("{:.2}", hit.score), fits, hit.capability.capability.clone()]
-        })
-        .collect();
-    term::table(&["capability", "score", "fits", "what it does"], &rows)
-}
-
-/// A database that cannot be read hides no capability: it is told, and nothing is counted.
-fn stats(registry: &Registry, name: &CapabilityName) -> Outcome<Stats> {
-    match registry.stats(name) {
-        Err(error @ RegistryError::Statistics { .. }) => {
-            term::note(format!("{name}: no statistics: {error} (see jarvis doctor)"));
-            Ok(Stats::default())
-        }
-        other => Ok(other?),
-    }
-}
-
-fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
-    let stats = stats(registry, &hit.capability.name)?;
-    Ok(json!({
-        "name": hit.capability.name, "score": hit.score, "fits": hit.score >= FITS && hit.suppressed_by.is_none(),
-        "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
-        "capability": hit.capability.capability, "runs": stats.runs, "failures": stats.failures,
-    }))
-}
-
 pub fn show(home: &Home, name: &str, with_code: bool, json: bool) -> Outcome {
     let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
     let registry = dispatch.registry();
     // What is retired can be looked at although another one answers to its name.
     let capability = existing(registry, name).or_else(|_| answering(registry, name))?;
-    let stats = stats(registry, &capability.name)?;
+    let stats = counted(registry, &capability.name)?;
     let code = registry.code(&capability)?;
     let related = calls::related(&dispatch, &capability)?;
     let failing = registry.failing_calls(&capability.name)?;

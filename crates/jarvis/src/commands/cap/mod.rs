@@ -8,6 +8,7 @@ mod look;
 mod merge;
 mod register;
 mod repair;
+mod search;
 mod stats;
 mod test;
 mod told;
@@ -20,7 +21,7 @@ use crate::{run, term};
 pub use change::arguments;
 use clap::Subcommand;
 use jarvis_protocol::{Capability, CapabilityName, ErrorBody, ErrorKind, Status};
-use jarvis_registry::Registry;
+use jarvis_registry::{Registry, RegistryError, Stats};
 use serde_json::Value;
 
 #[derive(Debug, Subcommand)]
@@ -102,7 +103,7 @@ pub fn run(args: Cap, common: &Common) -> Outcome {
     let json = common.json;
     match args {
         Cap::List => look::list(&run::registry(&home)?, json),
-        Cap::Search { query } => look::search(&run::registry(&home)?, &query.join(" "), json),
+        Cap::Search { query } => search::search(&home, &query.join(" "), json),
         Cap::Show { name, code } => look::show(&home, &name, code, json),
         Cap::History { name } => look::history(&run::registry(&home)?, &name, json),
         Cap::Enable(args) => change::enable(&home, &args, json),
@@ -151,4 +152,15 @@ fn done(json: bool, shown: &Value, words: String) -> Outcome {
     }
     term::status(words);
     Ok(())
+}
+
+/// A database that cannot be read hides no capability: it is told, and nothing is counted.
+fn counted(registry: &Registry, name: &CapabilityName) -> Outcome<Stats> {
+    match registry.stats(name) {
+        Err(error @ RegistryError::Statistics { .. }) => {
+            term::note(format!("{name}: no statistics: {error} (see jarvis doctor)"));
+            Ok(Stats::default())
+        }
+        other => Ok(other?),
+    }
 }
