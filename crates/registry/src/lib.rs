@@ -19,4 +19,4 @@ pub use digest::digest;
 pub use error::RegistryError;
 pub use registry::Registry;
 pub use search::{FITS, SIMILAR, similarity};
-pub use types::{Author, Code, Damaged, HistoryEntry, Hit, Listing, NewVersion, Registered, Run, Stats};
+pub use types::{Author, Code, Damaged, HistoryEntry, Hit, Listing, NewVersion, Registered, Run, Stats, Statuses};

@@ -6,7 +6,7 @@ use crate::index::{Document, parse_entry};
 use crate::search;
 use crate::snapshot::Snapshot;
 use crate::stats::Statistics;
-use crate::types::{Author, Code, HistoryEntry, Hit, Listing, Run, Stats};
+use crate::types::{Author, Code, HistoryEntry, Hit, Listing, Run, Stats, Statuses};
 use crate::{RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName, Version};
 use std::path::{Component, Path, PathBuf};
@@ -141,8 +141,13 @@ impl Registry {
     /// The best `limit` active capabilities for a request in English or Chinese, the best first. A score below
     /// [`FITS`](crate::FITS) means that it likely does not fit; nothing in common at all is no hit.
     pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Hit>, RegistryError> {
+        self.search_with(query, limit, Statuses::Active)
+    }
+
+    /// [`Registry::search`] over the capabilities of these statuses; each hit tells its own.
+    pub fn search_with(&self, query: &str, limit: usize, which: Statuses) -> Result<Vec<Hit>, RegistryError> {
         let snapshot = self.snapshot()?;
-        Ok(hits(&snapshot, search::search(&snapshot, query, limit)))
+        Ok(hits(&snapshot, search::search(&snapshot, query, limit, which)))
     }
 
     /// Registered capabilities that `candidate` would repeat: its name, or its meaning with a signature that takes

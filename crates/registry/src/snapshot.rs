@@ -2,7 +2,7 @@
 
 use crate::index::{Document, FORMAT, ParseError, parse_entry};
 use crate::search::{Index, Terms};
-use crate::types::Damaged;
+use crate::types::{Damaged, Statuses};
 use crate::{RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName};
 use serde_json::value::RawValue;
@@ -49,7 +49,8 @@ pub(crate) struct Snapshot {
     pub document: Document,
     pub entries: Vec<Arc<Entry>>,
     by_name: HashMap<CapabilityName, usize>,
-    search: OnceLock<Index>,
+    active: OnceLock<Index>,
+    with_quarantined: OnceLock<Index>,
 }
 
 impl Snapshot {
@@ -102,7 +103,15 @@ impl Snapshot {
             }
             entries.push(entry);
         }
-        Snapshot { stamp, bytes, document, entries, by_name, search: OnceLock::new() }
+        Snapshot {
+            stamp,
+            bytes,
+            document,
+            entries,
+            by_name,
+            active: OnceLock::new(),
+            with_quarantined: OnceLock::new(),
+        }
     }
 
     pub fn exists(&self) -> bool {
@@ -129,8 +138,12 @@ impl Snapshot {
         self.entries.iter().filter_map(|e| e.parsed.as_ref().err())
     }
 
-    pub fn index(&self) -> &Index {
-        self.search.get_or_init(|| Index::build(&self.entries))
+    pub fn index(&self, which: Statuses) -> &Index {
+        let slot = match which {
+            Statuses::Active => &self.active,
+            Statuses::WithQuarantined => &self.with_quarantined,
+        };
+        slot.get_or_init(|| Index::build(&self.entries, which))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What goes into the registry and what comes out of it.
 
-use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Egress, Version};
+use jarvis_protocol::{Capability, CapabilityName, CreatedBy, Egress, Status, Version};
 use std::collections::BTreeMap;
 
 /// Who signs the commits.
@@ -32,6 +32,25 @@ pub struct Code {
     pub text: String,
     /// False for a file that was changed by hand, or that was never checked (an index of another tool).
     pub matches_digest: bool,
+}
+
+/// Which capabilities a search looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statuses {
+    /// Those that can be run: what models see.
+    Active,
+    /// Quarantined ones too, for a person who looks for what was imported.
+    WithQuarantined,
+}
+
+impl Statuses {
+    pub(crate) fn include(self, status: Status) -> bool {
+        match status {
+            Status::Active => true,
+            Status::Quarantined => self == Statuses::WithQuarantined,
+            Status::Disabled | Status::Retired => false,
+        }
+    }
 }
 
 /// One answer of a search.

@@ -5,8 +5,8 @@ mod common;
 
 use common::corpus::{FITTING, NOTHING, define, fill, filler, library};
 use common::{Home, capability};
-use jarvis_protocol::Capability;
-use jarvis_registry::{FITS, SIMILAR, similarity};
+use jarvis_protocol::{Capability, Status};
+use jarvis_registry::{FITS, SIMILAR, Statuses, similarity};
 
 #[test]
 fn requests_find_their_capability_and_others_find_that_nothing_fits() {
@@ -63,6 +63,28 @@ fn the_same_requests_work_when_their_capability_is_the_only_one() {
     }
     println!("{}", faults.join("\n"));
     assert!(faults.len() <= 2);
+}
+
+#[test]
+fn quarantined_ones_are_found_by_whoever_asks_for_them_and_never_by_a_model() {
+    let mut all = library();
+    let of = |all: &mut Vec<Capability>, name: &str, status| {
+        all.iter_mut().find(|c| c.name.as_str() == name).unwrap().status = status;
+    };
+    of(&mut all, "is_prime", Status::Quarantined);
+    of(&mut all, "csv_to_json", Status::Disabled);
+    let home = Home::new();
+    let registry = fill(&home, &all);
+    let found = |query: &str, which| {
+        let hits = registry.search_with(query, 5, which).unwrap();
+        hits.into_iter().filter(|h| h.score >= FITS).map(|h| h.capability.status).next()
+    };
+    for query in ["is 97 a prime number?", "is_prime"] {
+        assert_eq!(found(query, Statuses::WithQuarantined), Some(Status::Quarantined));
+        assert_eq!(found(query, Statuses::Active), None);
+    }
+    assert_eq!(found("gcd of 12 and 18", Statuses::WithQuarantined), Some(Status::Active));
+    assert_eq!(found("turn this CSV into JSON", Statuses::WithQuarantined), None);
 }
 
 #[test]

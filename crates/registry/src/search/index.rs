@@ -1,7 +1,7 @@
 //! The inverted index over one snapshot, built at its first search.
 
 use crate::snapshot::Entry;
-use jarvis_protocol::Status;
+use crate::types::Statuses;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -15,13 +15,12 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Of active capabilities alone.
-    pub fn build(entries: &[Arc<Entry>]) -> Index {
+    pub fn build(entries: &[Arc<Entry>], which: Statuses) -> Index {
         let active: Vec<(u32, &[(u64, f32)])> = entries
             .iter()
             .enumerate()
             .filter_map(|(i, entry)| match &entry.parsed {
-                Ok(cap) if cap.status == Status::Active => Some((i as u32, entry.terms(cap).bag.as_slice())),
+                Ok(cap) if which.include(cap.status) => Some((i as u32, entry.terms(cap).bag.as_slice())),
                 _ => None,
             })
             .collect();

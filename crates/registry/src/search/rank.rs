@@ -4,6 +4,7 @@
 use super::Index;
 use super::terms::{Kind, Terms, Token, about, tokens};
 use crate::snapshot::Snapshot;
+use crate::types::Statuses;
 use jarvis_protocol::{Capability, Status};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -26,8 +27,8 @@ pub(crate) struct Found {
     pub suppressed_by: Option<String>,
 }
 
-pub(crate) fn search(snapshot: &Snapshot, query: &str, limit: usize) -> Vec<Found> {
-    let index = snapshot.index();
+pub(crate) fn search(snapshot: &Snapshot, query: &str, limit: usize, which: Statuses) -> Vec<Found> {
+    let index = snapshot.index(which);
     let terms = query_terms(index, query);
     let total: f32 = terms.iter().map(|t| t.weight).sum();
     let mut covered = vec![0f32; snapshot.entries.len()];
@@ -46,7 +47,7 @@ pub(crate) fn search(snapshot: &Snapshot, query: &str, limit: usize) -> Vec<Foun
         // A match in words alone that every request has is no evidence.
         covered / total.max(f32::MIN_POSITIVE) * (covered / 0.6).min(1.0)
     };
-    let named = named_in(snapshot, query);
+    let named = named_in(snapshot, query, which);
     let mut best: Vec<(u32, f32)> = touched.iter().map(|p| (*p, score(*p))).collect();
     let close = CLOSE.max(limit);
     if best.len() > close {
@@ -162,15 +163,15 @@ fn payload(query: &str) -> Vec<std::ops::Range<usize>> {
     parts
 }
 
-/// Active capabilities whose whole name stands in the query.
-fn named_in(snapshot: &Snapshot, query: &str) -> Vec<u32> {
+/// Capabilities whose whole name stands in the query.
+fn named_in(snapshot: &Snapshot, query: &str, which: Statuses) -> Vec<u32> {
     let whole = query.trim();
     query
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
         .filter(|word| word.contains('_') || *word == whole)
         .filter_map(|word| jarvis_protocol::CapabilityName::new(word).ok())
         .filter_map(|name| snapshot.position(&name))
-        .filter(|p| snapshot.capability(*p).is_some_and(|cap| cap.status == Status::Active))
+        .filter(|p| snapshot.capability(*p).is_some_and(|cap| which.include(cap.status)))
         .map(|p| p as u32)
         .collect()
 }
@@ -204,7 +205,7 @@ fn suppressed(index: &Index, query: &[QueryTerm], own: &Terms, about: f32, capab
 /// registry to count them in. Below [`SIMILAR`] they are about something else, or in two languages. Signatures play no
 /// part, nor does a name that both have: it says nothing of whether they mean the same by it.
 pub fn similarity(a: &Capability, b: &Capability) -> f64 {
-    let index = Index::build(&[]);
+    let index = Index::build(&[], Statuses::Active);
     let terms = |cap: &Capability| match a.name == b.name {
         true => about(&cap.capability, cap),
         false => about(&format!("{} {}", cap.name, cap.capability), cap),
@@ -246,7 +247,7 @@ impl Meaning {
 
 /// Capabilities that `candidate` would repeat, the closest first.
 pub(crate) fn similar(snapshot: &Snapshot, candidate: &Capability) -> Vec<Found> {
-    let index = snapshot.index();
+    let index = snapshot.index(Statuses::Active);
     let mine = Meaning::of(index, &Terms::of(candidate).about);
     let mut found: Vec<Found> = snapshot
         .entries

@@ -6,7 +6,7 @@ use crate::show::grants;
 use crate::term;
 use jarvis_model::fetch;
 use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime};
-use jarvis_registry::{FITS, Hit, Registry};
+use jarvis_registry::{FITS, Hit, Registry, Statuses};
 use serde_json::{Value, json};
 
 /// Most hits of one search.
@@ -34,7 +34,7 @@ pub fn list(registry: &Registry, json: bool) -> Outcome {
 }
 
 pub fn search(registry: &Registry, query: &str, json: bool) -> Outcome {
-    let hits = registry.search(query, HITS)?;
+    let hits = registry.search_with(query, HITS, Statuses::WithQuarantined)?;
     if json {
         let hits = hits.iter().map(|hit| hit_json(registry, hit)).collect::<Outcome<Vec<Value>>>()?;
         return term::json(&json!({"query": query, "hits": hits}));
@@ -51,17 +51,24 @@ pub fn search(registry: &Registry, query: &str, json: bool) -> Outcome {
                 None if hit.score >= FITS => "yes".to_owned(),
                 None => "hardly".to_owned(),
             };
-            vec![hit.capability.name.to_string(), format!("{:.2}", hit.score), fits, hit.capability.capability.clone()]
+            let status = hit.capability.status.as_str().to_owned();
+            vec![
+                hit.capability.name.to_string(),
+                format!("{:.2}", hit.score),
+                fits,
+                status,
+                hit.capability.capability.clone(),
+            ]
         })
         .collect();
-    term::table(&["capability", "score", "fits", "what it does"], &rows)
+    term::table(&["capability", "score", "fits", "status", "what it does"], &rows)
 }
 
 fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
     let stats = registry.stats(&hit.capability.name)?;
     Ok(json!({
         "name": hit.capability.name, "score": hit.score, "fits": hit.score >= FITS && hit.suppressed_by.is_none(),
-        "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
+        "status": hit.capability.status, "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
         "capability": hit.capability.capability, "runs": stats.runs, "failures": stats.failures,
     }))
 }
