@@ -5,6 +5,7 @@ mod arguments;
 mod error;
 mod process;
 mod run;
+mod trust;
 
 pub use approve::{ApprovalRequest, Approver, DenyAll};
 pub use arguments::{check_arguments, check_exact, check_schema, check_value};

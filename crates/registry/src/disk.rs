@@ -57,6 +57,28 @@ pub(crate) fn stage(path: &Path, bytes: &[u8]) -> Result<(), RegistryError> {
     })
 }
 
+/// The same without waiting: for many files, which [`sync_all`] brings to disk together.
+pub(crate) fn stage_unsynced(path: &Path, bytes: &[u8]) -> Result<(), RegistryError> {
+    fs::write(path, bytes).map_err(|e| {
+        let _ = fs::remove_file(path);
+        RegistryError::io("write", path, e)
+    })
+}
+
+/// Waits until everything written so far to the disk of `dir` is on it.
+pub(crate) fn sync_all(dir: &Path) -> Result<(), RegistryError> {
+    let sync = |folder: File| -> std::io::Result<()> {
+        #[cfg(target_os = "linux")]
+        rustix::fs::syncfs(&folder)?;
+        #[cfg(not(target_os = "linux"))]
+        for file in fs::read_dir(dir)? {
+            File::open(file?.path())?.sync_all()?;
+        }
+        folder.sync_all()
+    };
+    File::open(dir).and_then(sync).map_err(|e| RegistryError::io("sync", dir, e))
+}
+
 /// Puts a staged file in its place.
 pub(crate) fn publish(staged: &Path, path: &Path) -> Result<(), RegistryError> {
     fs::rename(staged, path).map_err(|e| RegistryError::io("replace", path, e))

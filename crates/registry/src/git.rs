@@ -19,8 +19,8 @@ const KEPT_TRAILER: &str = "Capability-kept: ";
 const EXCLUDED: [&str; 4] = ["/.lock", "/.staged/", "/index.json.damaged-*", "/.damaged.*.tmp"];
 
 pub(crate) struct Git {
-    root: PathBuf,
-    repo: Repository,
+    pub(crate) root: PathBuf,
+    pub(crate) repo: Repository,
 }
 
 /// A path relative to the root, with `/`, and its new content; none deletes it.
@@ -138,22 +138,12 @@ impl Git {
     ) -> Result<String, RegistryError> {
         let write = || -> Result<Oid, git2::Error> {
             let parent = self.head()?;
-            let mut tree = match &parent {
+            let before = match &parent {
                 Some(commit) => Some(commit.tree()?),
                 None => None,
             };
-            let mut blobs = Vec::new();
-            for (path, content) in changes {
-                let blob = content.map(|bytes| self.repo.blob(bytes)).transpose()?;
-                blobs.extend(blob);
-                let parts: Vec<&str> = path.split('/').collect();
-                let id = self.with_path(tree.as_ref(), &parts, blob)?;
-                tree = Some(self.repo.find_tree(id)?);
-            }
-            let tree = match tree {
-                Some(tree) => tree,
-                None => self.repo.find_tree(self.repo.treebuilder(None)?.write()?)?,
-            };
+            let (tree, blobs) = self.with_changes(before.as_ref(), changes)?;
+            let tree = self.repo.find_tree(tree)?;
             let tree_id = tree.id();
             let who = Signature::new(&author.name, &author.email, &Time::new(when, 0))?;
             let parents: Vec<&Commit<'_>> = parent.iter().collect();
@@ -170,40 +160,6 @@ impl Git {
             let source = std::io::Error::other(format!("is the disk full? ({})", e.message()));
             RegistryError::io("write a commit into", &self.root, source)
         })
-    }
-
-    /// `tree` with `blob` at the path, or without the path.
-    fn with_path(&self, tree: Option<&Tree<'_>>, parts: &[&str], blob: Option<Oid>) -> Result<Oid, git2::Error> {
-        const FILE: i32 = 0o100_644;
-        const DIRECTORY: i32 = 0o040_000;
-        let mut builder = self.repo.treebuilder(tree)?;
-        let Some((first, rest)) = parts.split_first() else { return builder.write() };
-        if rest.is_empty() {
-            match blob {
-                Some(id) => {
-                    builder.insert(first, id, FILE)?;
-                }
-                None if builder.get(first)?.is_some() => builder.remove(first)?,
-                None => {}
-            }
-            return builder.write();
-        }
-        let below = match tree.and_then(|t| t.get_name(first)) {
-            Some(entry) if entry.kind() == Some(ObjectType::Tree) => Some(self.repo.find_tree(entry.id())?),
-            _ => None,
-        };
-        if below.is_none() && blob.is_none() {
-            return builder.write();
-        }
-        let id = self.with_path(below.as_ref(), rest, blob)?;
-        if self.repo.find_tree(id)?.is_empty() {
-            if builder.get(first)?.is_some() {
-                builder.remove(first)?;
-            }
-        } else {
-            builder.insert(first, id, DIRECTORY)?;
-        }
-        builder.write()
     }
 
     /// Makes a prepared commit HEAD, whose files are in the workspace by now.

@@ -24,6 +24,8 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS capability_egress (
         name TEXT NOT NULL, host TEXT NOT NULL, requests INTEGER NOT NULL, sent INTEGER NOT NULL,
         received INTEGER NOT NULL, denied INTEGER NOT NULL, PRIMARY KEY (name, host)) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS capability_approvals (
+        digest TEXT PRIMARY KEY, name TEXT NOT NULL, at TEXT NOT NULL) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS capability_runs_by_name ON capability_runs (name, id);";
 
 pub(crate) struct Statistics {
@@ -78,17 +80,48 @@ impl Statistics {
         })
     }
 
+    /// Keeps that a person on this machine, or their policy, allowed what the version of this digest may reach.
+    pub fn approve(&self, name: &CapabilityName, digest: &str, at: &str) -> Result<(), RegistryError> {
+        self.write(|tx| {
+            tx.execute(
+                "INSERT OR IGNORE INTO capability_approvals VALUES (?, ?, ?)",
+                params![digest, name.as_str(), at],
+            )?;
+            Ok(())
+        })
+    }
+
+    pub fn approved(&self, digest: &str) -> Result<bool, RegistryError> {
+        let approved = self.read(false, |db| {
+            if !has_table(db, "capability_approvals")? {
+                return Ok(false);
+            }
+            db.prepare_cached("SELECT EXISTS (SELECT 1 FROM capability_approvals WHERE digest = ?)")?
+                .query_row([digest], |row| row.get(0))
+        })?;
+        Ok(approved)
+    }
+
     /// `current` chooses the runs shown as recent; without it those of every version.
     pub fn of(&self, name: &CapabilityName, current: Option<&Version>) -> Result<Stats, RegistryError> {
+        self.read(Stats::default(), |db| read(db, name, current))
+    }
+
+    /// `otherwise` where there is no file yet.
+    fn read<T>(
+        &self,
+        otherwise: T,
+        work: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, RegistryError> {
         let mut slot = locked(&self.reader);
         if slot.is_none() {
             if !self.path.exists() {
-                return Ok(Stats::default());
+                return Ok(otherwise);
             }
             *slot = Some(self.open_to_read().map_err(|e| self.error(&e))?);
         }
-        let Some(db) = slot.as_ref() else { return Ok(Stats::default()) };
-        read(db, name, current).map_err(|e| self.error(&e))
+        let Some(db) = slot.as_ref() else { return Ok(otherwise) };
+        work(db).map_err(|e| self.error(&e))
     }
 
     fn open_to_read(&self) -> Result<Connection, rusqlite::Error> {

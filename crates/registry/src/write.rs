@@ -49,6 +49,10 @@ impl Registry {
         }
         let previous = snapshot.get(&name);
         let capability = successor(previous, &new);
+        // Whoever registers has had it approved; should this write fail, the approval is of a version that is not there.
+        if !self.is_approved(&capability)? {
+            self.approve(&capability, &new.now)?;
+        }
         if let Some(previous) = previous
             && nothing_new(previous, &capability)
             && self.code(previous).is_ok_and(|code| code.matches_digest)
@@ -126,7 +130,7 @@ impl Registry {
     }
 
     /// Called under the lock.
-    fn prepare_to_write(&self) -> Result<(Git, Arc<Snapshot>), RegistryError> {
+    pub(crate) fn prepare_to_write(&self) -> Result<(Git, Arc<Snapshot>), RegistryError> {
         let root = &self.inner.root;
         let tools = root.join("tools");
         if fs::symlink_metadata(&tools).is_ok_and(|meta| meta.is_symlink()) {
@@ -144,7 +148,7 @@ impl Registry {
     }
 
     /// Commits code that a person changed in place, before it is overwritten.
-    fn keep_hand_edits(
+    pub(crate) fn keep_hand_edits(
         &self,
         git: &Git,
         previous: Option<&Capability>,
@@ -171,7 +175,7 @@ impl Registry {
     }
 
     /// The file of a capability that leaves it: none where another entry uses it, or where it is not in the workspace.
-    fn own_file(&self, snapshot: &Snapshot, capability: &Capability) -> Option<String> {
+    pub(crate) fn own_file(&self, snapshot: &Snapshot, capability: &Capability) -> Option<String> {
         let path = relative(capability);
         let shared = snapshot.capabilities().any(|c| c.name != capability.name && relative(c) == path);
         (!shared && code_path(&self.inner.root, capability).is_ok()).then_some(path)
@@ -233,7 +237,7 @@ fn found<'a>(snapshot: &'a Snapshot, name: &CapabilityName) -> Result<(usize, &'
 }
 
 /// `new` with what the registry decides: version, status, digest, changelog, and all that survives an update.
-fn successor(previous: Option<&Capability>, new: &NewVersion) -> Capability {
+pub(crate) fn successor(previous: Option<&Capability>, new: &NewVersion) -> Capability {
     let mut next = new.capability.clone();
     next.tool_path = format!("tools/{}.{}", next.name, next.runtime.extension());
     next.digest = digest(&next, &new.code);

@@ -209,7 +209,8 @@ fn entries(registry: &Registry, home: &Home) -> Outcome<Result<String, (String, 
         problems.push(format!("damaged entries: {}", damaged.join("; ")));
         fixes.push(format!("correct index.json in {}", home.capabilities().display()));
     }
-    for capability in &listing.capabilities {
+    // Imported definitions without code are waiting for it.
+    for capability in listing.capabilities.iter().filter(|capability| !capability.tool_path.is_empty()) {
         let name = &capability.name;
         match registry.code(capability) {
             Ok(code) if code.matches_digest => {}

@@ -241,6 +241,8 @@ impl Terms {
             }
         };
         add(capability.name.as_str(), 3.0);
+        // Of a name in another script the valid one keeps little.
+        add(capability.extra.get(crate::ORIGINAL_NAME).and_then(Value::as_str).unwrap_or_default(), 1.0);
         add(capability.supersedes.as_deref().unwrap_or_default(), 2.0);
         add(&capability.capability, 2.0);
         for trigger in &capability.triggers {

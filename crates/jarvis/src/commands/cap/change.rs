@@ -47,8 +47,15 @@ pub fn execute(home: &Home, args: &Run, json: bool) -> Outcome {
     let given = arguments(&args.args)?;
     run::enter(&args.place)?;
     let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
-    existing(dispatch.registry(), &args.name)?;
-    let ran = run::block(async |signals| Ok(dispatch.run(&args.name, given, &signals.work()).await?))?;
+    let capability = existing(dispatch.registry(), &args.name)?;
+    let ran = run::block(async |signals| {
+        let cancel = signals.work();
+        // What came by an import or a pull reaches out only once a person here has said yes.
+        if capability.status == Status::Active {
+            dispatch.approve(&capability, run::approver(json, &cancel).as_mut()).await?;
+        }
+        Ok(dispatch.run(&args.name, given, &cancel).await?)
+    })?;
     if let Some(problem) = &ran.uncounted {
         term::status(format!("this run is missing in the statistics: {}", problem.message));
     }

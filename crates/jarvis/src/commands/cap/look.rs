@@ -5,8 +5,8 @@ use crate::error::Outcome;
 use crate::show::grants;
 use crate::term;
 use jarvis_model::fetch;
-use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime};
-use jarvis_registry::{FITS, Hit, Registry, Statuses};
+use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime, Status};
+use jarvis_registry::{Code, FITS, Hit, Registry, Statuses};
 use serde_json::{Value, json};
 
 /// Most hits of one search.
@@ -68,7 +68,8 @@ fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
     let stats = registry.stats(&hit.capability.name)?;
     Ok(json!({
         "name": hit.capability.name, "score": hit.score, "fits": hit.score >= FITS && hit.suppressed_by.is_none(),
-        "status": hit.capability.status, "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
+        "status": hit.capability.status, "runnable": hit.capability.status == Status::Active,
+        "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
         "capability": hit.capability.capability, "runs": stats.runs, "failures": stats.failures,
     }))
 }
@@ -76,7 +77,11 @@ fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
 pub fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Outcome {
     let capability = existing(registry, name)?;
     let stats = registry.stats(&capability.name)?;
-    let code = registry.code(&capability)?;
+    // A definition that was imported without code has none yet.
+    let code = match capability.tool_path.is_empty() {
+        true => Code { text: String::new(), matches_digest: true },
+        false => registry.code(&capability)?,
+    };
     if json {
         let mut shown = json!({
             "capability": capability, "code_matches_digest": code.matches_digest,
@@ -129,7 +134,10 @@ pub fn show(registry: &Registry, name: &str, with_code: bool, json: bool) -> Out
     if !code.matches_digest {
         add("changed", "the code was changed by hand since it was checked, so it does not run".to_owned());
     }
-    add("file", registry.root().join(&capability.tool_path).display().to_string());
+    match capability.tool_path.is_empty() {
+        true => add("code", "none yet; jarvis cap register gives it some".to_owned()),
+        false => add("file", registry.root().join(&capability.tool_path).display().to_string()),
+    }
     term::line(out.join("\n"))?;
     if with_code {
         term::line(format!("\n{}", code.text.trim_end()))?;

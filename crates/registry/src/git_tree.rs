@@ -1,0 +1,92 @@
+//! Trees and blobs of a commit. Each folder that changes is written once, however many files of it change.
+
+use crate::git::{Change, Git};
+use git2::{Buf, ObjectType, Oid, Repository, Tree};
+use std::collections::BTreeMap;
+use std::io::Write;
+
+const FILE: i32 = 0o100_644;
+const DIRECTORY: i32 = 0o040_000;
+/// From this many files on, they go into one pack instead of a file each.
+const PACK_FROM: usize = 100;
+
+/// What changes in a folder: its files, none for one that goes, and the folders below.
+#[derive(Default)]
+struct Folder<'a> {
+    files: BTreeMap<&'a str, Option<Oid>>,
+    folders: BTreeMap<&'a str, Folder<'a>>,
+}
+
+impl Git {
+    /// `before` with the changes in it: the new tree, and the blobs that were written.
+    pub(crate) fn with_changes(
+        &self,
+        before: Option<&Tree<'_>>,
+        changes: &[Change<'_>],
+    ) -> Result<(Oid, Vec<Oid>), git2::Error> {
+        let blobs = match changes.len() >= PACK_FROM {
+            true => self.pack(changes)?,
+            false => changes
+                .iter()
+                .map(|(_, content)| content.map(|b| self.repo.blob(b)).transpose())
+                .collect::<Result<_, _>>()?,
+        };
+        let mut top = Folder::default();
+        for ((path, _), blob) in changes.iter().zip(&blobs) {
+            let mut folder = &mut top;
+            let mut name = *path;
+            while let Some((first, rest)) = name.split_once('/') {
+                folder = folder.folders.entry(first).or_default();
+                name = rest;
+            }
+            folder.files.insert(name, *blob);
+        }
+        Ok((write(&self.repo, before, &top)?, blobs.into_iter().flatten().collect()))
+    }
+
+    /// Writes the blobs as one pack, by a handle of its own: objects that a handle holds in memory stay with it.
+    fn pack(&self, changes: &[Change<'_>]) -> Result<Vec<Option<Oid>>, git2::Error> {
+        let repo = Repository::open(self.repo.path())?;
+        let odb = repo.odb()?;
+        let memory = odb.add_new_mempack_backend(1000)?;
+        let blobs = changes
+            .iter()
+            .map(|(_, content)| content.map(|bytes| odb.write(ObjectType::Blob, bytes)).transpose())
+            .collect::<Result<Vec<Option<Oid>>, git2::Error>>()?;
+        // Nothing new: an earlier try wrote all of it.
+        let here = self.repo.odb()?;
+        if blobs.iter().flatten().all(|blob| here.exists(*blob)) {
+            return Ok(blobs);
+        }
+        let mut pack = Buf::new();
+        memory.dump(&repo, &mut pack)?;
+        let mut writer = here.packwriter()?;
+        writer.write_all(&pack).map_err(|e| git2::Error::from_str(&e.to_string()))?;
+        writer.commit()?;
+        Ok(blobs)
+    }
+}
+
+fn write(repo: &Repository, before: Option<&Tree<'_>>, changes: &Folder<'_>) -> Result<Oid, git2::Error> {
+    let mut builder = repo.treebuilder(before)?;
+    for (name, blob) in &changes.files {
+        match blob {
+            Some(id) => _ = builder.insert(name, *id, FILE)?,
+            None if builder.get(name)?.is_some() => builder.remove(name)?,
+            None => {}
+        }
+    }
+    for (name, below) in &changes.folders {
+        let old = match before.and_then(|tree| tree.get_name(name)) {
+            Some(entry) if entry.kind() == Some(ObjectType::Tree) => Some(repo.find_tree(entry.id())?),
+            _ => None,
+        };
+        let id = write(repo, old.as_ref(), below)?;
+        if !repo.find_tree(id)?.is_empty() {
+            builder.insert(name, id, DIRECTORY)?;
+        } else if builder.get(name)?.is_some() {
+            builder.remove(name)?;
+        }
+    }
+    builder.write()
+}
