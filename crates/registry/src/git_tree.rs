@@ -48,7 +48,7 @@ impl Git {
     fn pack(&self, changes: &[Change<'_>]) -> Result<Vec<Option<Oid>>, git2::Error> {
         let repo = Repository::open(self.repo.path())?;
         let odb = repo.odb()?;
-        let memory = odb.add_new_mempack_backend(1000)?;
+        let _memory = odb.add_new_mempack_backend(1000)?;
         let blobs = changes
             .iter()
             .map(|(_, content)| content.map(|bytes| odb.write(ObjectType::Blob, bytes)).transpose())
@@ -58,8 +58,10 @@ impl Git {
         if blobs.iter().flatten().all(|blob| here.exists(*blob)) {
             return Ok(blobs);
         }
+        let mut builder = repo.packbuilder()?;
+        blobs.iter().flatten().try_for_each(|blob| builder.insert_object(*blob, None))?;
         let mut pack = Buf::new();
-        memory.dump(&repo, &mut pack)?;
+        builder.write_buf(&mut pack)?;
         let mut writer = here.packwriter()?;
         writer.write_all(&pack).map_err(|e| git2::Error::from_str(&e.to_string()))?;
         writer.commit()?;

@@ -1,6 +1,7 @@
 //! Capabilities on disk: `index.json` and `tools/`, versions in git, search, statistics. `index.json` is the truth;
 //! git is its history; the statistics can be lost without losing a capability. All calls block.
 
+mod approvals;
 mod bulk;
 mod bump;
 mod diff;

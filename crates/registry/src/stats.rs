@@ -1,6 +1,7 @@
 //! Counts of executions, in two tables of the home's SQLite file. Reading never creates or changes the file.
 
 use crate::RegistryError;
+use crate::approvals;
 use crate::types::{Run, Stats};
 use jarvis_protocol::{CapabilityName, Egress, Version};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
@@ -24,8 +25,6 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS capability_egress (
         name TEXT NOT NULL, host TEXT NOT NULL, requests INTEGER NOT NULL, sent INTEGER NOT NULL,
         received INTEGER NOT NULL, denied INTEGER NOT NULL, PRIMARY KEY (name, host)) WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS capability_approvals (
-        digest TEXT PRIMARY KEY, name TEXT NOT NULL, at TEXT NOT NULL) WITHOUT ROWID;
     CREATE INDEX IF NOT EXISTS capability_runs_by_name ON capability_runs (name, id);";
 
 pub(crate) struct Statistics {
@@ -80,47 +79,24 @@ impl Statistics {
         })
     }
 
-    /// Keeps that a person on this machine, or their policy, allowed what the version of this digest may reach.
-    pub fn approve(&self, name: &CapabilityName, digest: &str, at: &str) -> Result<(), RegistryError> {
-        self.write(|tx| {
-            tx.execute(
-                "INSERT OR IGNORE INTO capability_approvals VALUES (?, ?, ?)",
-                params![digest, name.as_str(), at],
-            )?;
-            Ok(())
-        })
-    }
-
-    pub fn approved(&self, digest: &str) -> Result<bool, RegistryError> {
-        let approved = self.read(false, |db| {
-            if !has_table(db, "capability_approvals")? {
-                return Ok(false);
-            }
-            db.prepare_cached("SELECT EXISTS (SELECT 1 FROM capability_approvals WHERE digest = ?)")?
-                .query_row([digest], |row| row.get(0))
-        })?;
-        Ok(approved)
-    }
-
     /// `current` chooses the runs shown as recent; without it those of every version.
     pub fn of(&self, name: &CapabilityName, current: Option<&Version>) -> Result<Stats, RegistryError> {
-        self.read(Stats::default(), |db| read(db, name, current))
+        self.read(|db| read(db, name, current))
     }
 
-    /// `otherwise` where there is no file yet.
-    fn read<T>(
+    /// Nothing where there is no file.
+    fn read<T: Default>(
         &self,
-        otherwise: T,
         work: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
     ) -> Result<T, RegistryError> {
         let mut slot = locked(&self.reader);
         if slot.is_none() {
             if !self.path.exists() {
-                return Ok(otherwise);
+                return Ok(T::default());
             }
             *slot = Some(self.open_to_read().map_err(|e| self.error(&e))?);
         }
-        let Some(db) = slot.as_ref() else { return Ok(otherwise) };
+        let Some(db) = slot.as_ref() else { return Ok(T::default()) };
         work(db).map_err(|e| self.error(&e))
     }
 
@@ -159,6 +135,14 @@ impl Statistics {
 
     fn error(&self, error: &rusqlite::Error) -> RegistryError {
         RegistryError::Statistics { path: self.path.clone(), message: error.to_string() }
+    }
+
+    pub fn approve(&self, name: &CapabilityName, digest: &str, at: &str) -> Result<(), RegistryError> {
+        self.write(|tx| approvals::keep(tx, name, digest, at))
+    }
+
+    pub fn approved(&self, digest: &str) -> Result<bool, RegistryError> {
+        self.read(|db| approvals::has(db, digest))
     }
 }
 
@@ -244,7 +228,7 @@ fn read(db: &Connection, name: &CapabilityName, current: Option<&Version>) -> Re
     })
 }
 
-fn has_table(db: &Connection, table: &str) -> Result<bool, rusqlite::Error> {
+pub(crate) fn has_table(db: &Connection, table: &str) -> Result<bool, rusqlite::Error> {
     db.prepare_cached("SELECT count(*) FROM sqlite_schema WHERE name = ?")?.query_row([table], |row| row.get(0))
 }
 
