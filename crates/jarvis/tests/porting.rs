@@ -164,10 +164,9 @@ fn a_plain_list_from_stdin_or_a_file_is_searched_at_once_and_runs_once_it_has_co
             == "reverseText"
     );
     let _ = home.run(&["cap", "run", "city_weather"]).failed(1, &["is quarantined"]);
-    let _ = home.run(&["cap", "enable", "city_weather"]);
-    let ran = home.run(&["cap", "run", "city_weather"]);
-    assert!(ran.code == 1 && !ran.err.contains("bug"), "{}", ran.err);
-    let _ = home.run(&["doctor"]);
+    let _ = home.run(&["cap", "enable", "city_weather"]).failed(1, &["no code yet"]);
+    let doctor = home.run(&["doctor", "--json"]);
+    assert!(!doctor.out.contains("cannot be used") && !doctor.out.contains("changed by hand"), "{}", doctor.out);
     for wrong in ["", "{", "7", "{\"a\": 1}", "\u{0}"] {
         let _ = home.run_with_input(&["cap", "import", "-"], wrong).failed(2, &["no list of tools"]);
     }
@@ -232,7 +231,7 @@ fn a_byte_that_was_changed_in_an_export_is_found_and_named() {
     let _ = home.run(&["cap", "export", "--all", "--out", "e"]).ok();
     let code = home.file("e/tools/reverse_text.ts");
     let good = std::fs::read_to_string(&code).unwrap();
-    let mut bad = |file: &str, change: &dyn Fn()| {
+    let bad = |file: &str, change: &dyn Fn()| {
         change();
         let other = Home::new();
         let _ = import(&other, &home.file("e"), &[]).failed(1, &[file, "was changed since it was exported"]);
@@ -329,7 +328,7 @@ fn an_archive_that_tries_more_than_plain_files_is_refused_whole() {
         ("no plain file", tarball(empty(Kind::Char))),
         ("no plain file", tarball(empty(Kind::Block))),
         ("no plain file", tarball(empty(Kind::Fifo))),
-        ("no plain file", tarball(empty(Kind::GNUSparse))),
+        ("the archive", tarball(empty(Kind::GNUSparse))),
         ("there twice", tarball(file("w/./tools/a.ts", Kind::Regular))),
         ("longer than", tarball(|b| b.append(&header("w/big.bin", 1 << 40, Kind::Regular), &[][..]).unwrap())),
         ("archive", tarball(|_| {})[..700].to_vec()),
@@ -434,17 +433,74 @@ fn a_git_repository_is_read_from_its_objects_and_nothing_of_it_runs() {
     git(&home, place.path(), &["init", "-q", "--bare", "empty.git"]);
     let fresh = Home::new();
     let _ = import(&fresh, &empty, &[]).failed(1, &["no commit yet"]);
-    for remote in [
-        "https://example.com/tools.git",
-        "ssh://git@example.com/tools",
-        "git@example.com:tools.git",
-        "git://example.com/x",
-    ] {
-        let _ = fresh.run(&["cap", "import", remote]).failed(2, &["not on this machine", "git clone"]);
+    for remote in
+        ["ssh://git@example.com/tools", "git@example.com:tools.git", "git://example.com/x", "ext::sh -c touch% x"]
+    {
+        let _ = fresh.run(&["cap", "import", remote]).failed(2, &[]);
     }
+    let _ =
+        fresh.run(&["cap", "import", "ssh://git@example.com/tools"]).failed(2, &["not on this machine", "git clone"]);
+    let _ = fresh.run(&["cap", "import", "https://me:word@example.com/x.git"]).failed(2, &["name or password"]);
+    let _ = fresh.run(&["cap", "import", "https://*/x.git"]).failed(2, &["no host"]);
+    let closed = Home::new().config("[sandbox]\nnetwork = \"closed\"\n");
+    let _ = closed.run(&["cap", "import", "https://example.com/x.git"]).failed(1, &["network is closed"]);
+    untouched(&closed);
     let _ = fresh.run(&["cap", "import", "/no/such/place"]).failed(2, &["cannot be read", "check the path"]);
     let _ = import(&fresh, folder().path(), &[]).failed(2, &["nothing to import", "tools/index.json"]);
     untouched(&fresh);
+}
+
+#[test]
+fn a_repository_behind_an_address_is_fetched_by_git_in_the_jail() {
+    let (home, place) = (Home::new(), folder());
+    let work = place.path().join("work");
+    put(&work, "index.json", &index(&[tendril("add_numbers", "tools/a.ts")]));
+    put(&work, "tools/a.ts", ADDS);
+    git(&home, &work, &["init", "-q"]);
+    git(&home, &work, &["add", "-A"]);
+    git(&home, &work, &["commit", "-qm", "tools"]);
+    git(&home, place.path(), &["clone", "-q", "--bare", "work", "tools.git"]);
+    git(&home, &place.path().join("tools.git"), &["update-server-info"]);
+    let Some(server) = Serving::start(&home, place.path()) else { return };
+    let address = format!("http://127.0.0.1:{}/tools.git", server.port);
+    let ran = home.run(&["cap", "import", &address, "--json"]).ok();
+    assert_eq!(names(&ran), ["add_numbers"]);
+    let audit = home.run(&["audit", "tail", "--json"]).ok().out;
+    assert!(audit.contains(&format!("127.0.0.1:{}", server.port)) && audit.contains("clone"), "{audit}");
+    let _ = home.run(&["cap", "import", &format!("{address}x")]).failed(1, &["cannot be fetched"]);
+}
+
+/// Files over HTTP, as git can fetch them; ends with the test.
+struct Serving {
+    child: std::process::Child,
+    port: u16,
+}
+
+impl Serving {
+    fn start(home: &Home, folder: &Path) -> Option<Serving> {
+        let child = home
+            .other("python3")
+            .args(["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory"])
+            .arg(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(mut child) = child else {
+            jarvis_testkit::skipped("a repository over HTTP: python3 is not here");
+            return None;
+        };
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line).unwrap();
+        let port = line.split("port ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        Some(Serving { child, port })
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 #[test]
@@ -550,9 +606,9 @@ fn plain_git_carries_capabilities_and_a_pull_gives_no_powers() {
     );
     let _ = register(&mine, &["--approve", "auto", "--workspace", workspace]).ok();
     git(&mine, &here, &["push", "-q"]);
-    git(&theirs, &there, &["checkout", "-q", "."]);
-    git(&theirs, &there, &["stash", "-q", "-u"]);
-    git(&theirs, &there, &["pull", "-q", "--rebase"]);
+    // Turning it off and on made commits of their own, which are of no use to anyone.
+    git(&theirs, &there, &["fetch", "-q"]);
+    git(&theirs, &there, &["reset", "-q", "--hard", "origin/main"]);
     let _ = theirs.run(&read).failed(1, &["nobody on this machine has allowed"]);
     // What they register goes back the same way.
     theirs.write(
@@ -601,14 +657,14 @@ fn an_imported_grant_is_never_approved_silently() {
 #[test]
 fn killed_at_any_moment_an_import_is_there_whole_or_not_at_all() {
     let source = folder();
-    let count = 1500;
+    let count = 400;
     let entries: Vec<Value> = (0..count).map(|i| tendril(&format!("tool_{i}"), &format!("tools/t{i}.ts"))).collect();
     put(source.path(), "index.json", &index(&entries));
     for i in 0..count {
         put(source.path(), &format!("tools/t{i}.ts"), &format!("console.log({i});\n"));
     }
     let mut whole = 0;
-    for step in 0..8 {
+    for step in 0..6 {
         let home = prepared(&reverse_text(), REVERSE);
         let mut child = home
             .command(&["cap", "import", source.path().to_str().unwrap()])
@@ -616,13 +672,13 @@ fn killed_at_any_moment_an_import_is_there_whole_or_not_at_all() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(60 * step * step + 20));
+        std::thread::sleep(Duration::from_millis(15 * step * step + 10));
         let _ = child.kill();
         let _ = child.wait();
         let there = listed(&home);
         assert!(there.is_empty() || there.len() == count, "{}", there.len());
         whole += usize::from(!there.is_empty());
-        let last = home.run(&["cap", "show", "tool_1499", "--code", "--json"]);
+        let last = home.run(&["cap", "show", "tool_399", "--code", "--json"]);
         assert!(there.is_empty() || last.ok().json()["code_matches_digest"] == true);
         // Finished or begun again, by the next one that writes.
         let _ = import(&home, source.path(), &[]).ok();
@@ -633,5 +689,5 @@ fn killed_at_any_moment_an_import_is_there_whole_or_not_at_all() {
         git(&home, &workspace, &["fsck"]);
         let _ = home.run(&["audit", "verify"]).ok();
     }
-    eprintln!("{whole} of 8 were in force when they were killed");
+    eprintln!("{whole} of 6 were in force when they were killed");
 }

@@ -12,11 +12,10 @@ use crate::{NewVersion, RegistryError, disk};
 use jarvis_protocol::{Capability, CapabilityName, Status, Version};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 
 /// Which import an entry came from, so that the same one is known again whatever became of it here.
 const FINGERPRINT: &str = "x_imported";
-/// More staged files than this are brought to disk together.
-const SYNC_EACH: usize = 64;
 
 /// What to do with a name that is taken by something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,22 +146,14 @@ impl Registry {
         changes.extend(code.iter().map(|(cap, text)| (cap.tool_path.as_str(), Some(text.as_bytes()))));
         changes.extend(deleted.iter().map(|path| (path.as_str(), None)));
 
-        let total = code.len();
+        let files: Vec<(PathBuf, &[u8])> =
+            code.iter().map(|(cap, text)| (staged_code(root, cap), text.as_bytes())).collect();
+        let total = files.len();
         let mut staged = || -> Result<String, PortError> {
-            for (done, (cap, text)) in code.iter().enumerate() {
-                if !watch(Progress { done, total }) {
-                    return Err(PortError::Cancelled);
-                }
-                let path = staged_code(root, cap);
-                match total > SYNC_EACH {
-                    true => disk::stage_unsynced(&path, text.as_bytes())?,
-                    false => disk::stage(&path, text.as_bytes())?,
-                }
+            if !disk::stage_all(&files, |done| watch(Progress { done, total }))? {
+                return Err(PortError::Cancelled);
             }
             let commit = git.prepare(&self.inner.author, now, &message(planned, options), &changes)?;
-            if total > SYNC_EACH {
-                disk::sync_all(&root.join(STAGED))?;
-            }
             disk::stage(&staged_index, index.as_bytes())?;
             if !watch(Progress { done: total, total }) {
                 return Err(PortError::Cancelled);
@@ -173,14 +164,14 @@ impl Registry {
         let commit = staged().inspect_err(|_| {
             // If this fails too, the next write does it.
             let _ = disk::remove(&staged_index);
-            for (cap, _) in &code {
-                let _ = disk::remove(&staged_code(root, cap));
+            for (path, _) in &files {
+                let _ = disk::remove(path);
             }
         })?;
         let finish = || -> Result<(), RegistryError> {
             disk::sync_dir(root)?;
-            for (cap, _) in &code {
-                disk::publish(&staged_code(root, cap), &root.join(&cap.tool_path))?;
+            for ((cap, _), (staged, _)) in code.iter().zip(&files) {
+                disk::publish(staged, &root.join(&cap.tool_path))?;
             }
             for path in &deleted {
                 disk::remove(&root.join(path))?;

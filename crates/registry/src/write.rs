@@ -91,6 +91,10 @@ impl Registry {
         let _lock = disk::lock(&self.inner.root)?;
         let (git, snapshot) = self.prepare_to_write()?;
         let (position, capability) = found(&snapshot, name)?;
+        if status == Status::Active && capability.tool_path.is_empty() {
+            let problem = "it has no code yet, so it cannot be used".to_owned();
+            return Err(RegistryError::Invalid { name: name.to_string(), problem });
+        }
         if capability.status == status {
             return Ok(git.head_id()?.unwrap_or_default());
         }

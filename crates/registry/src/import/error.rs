@@ -9,7 +9,7 @@ pub enum PortError {
     #[error("{} cannot be read: {source}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
     /// An address that is not of this machine.
-    #[error("`{0}` is not on this machine, and jarvis fetches no repositories")]
+    #[error("`{0}` is not on this machine, and cannot be fetched from there")]
     Remote(String),
     #[error("there is nothing to import: none of {tried} is there")]
     NoPackage { tried: String },

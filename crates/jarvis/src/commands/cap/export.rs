@@ -22,7 +22,7 @@ same bytes. Statistics and secrets are not in it, only the names of secrets.";
 
 #[derive(Debug, Args)]
 pub struct Export {
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(conflicts_with = "all")]
     names: Vec<String>,
     /// Everything registered.
     #[arg(long)]
@@ -36,6 +36,9 @@ pub struct Export {
 }
 
 pub fn export(home: &Home, args: &Export, json: bool) -> Outcome {
+    if args.names.is_empty() && !args.all {
+        return Err(usage("nothing is named to be exported", "name capabilities, or say --all"));
+    }
     let registry = run::registry(home)?;
     let names: Vec<CapabilityName> =
         args.names.iter().map(|name| Ok(existing(&registry, name)?.name)).collect::<Outcome<_>>()?;

@@ -1,5 +1,6 @@
 //! `jarvis cap import`: capabilities from elsewhere, quarantined until they are checked.
 
+use super::fetch::{self, Fetched};
 use crate::cli::Reach;
 use crate::error::{Failure, Outcome, failed, usage};
 use crate::home::Home;
@@ -23,7 +24,8 @@ SOURCE is one of
   a folder      a Tendril workspace (index.json at the top or in tools/), a
                 jarvis home or its capabilities/, what `jarvis cap export` wrote
   a repository  a bare git repository, or file:///PATH of any; its last commit is
-                read, nothing is checked out. One on another machine: git clone it
+                read, nothing is checked out. https:// is fetched by your git in
+                the jail, without your login; for ssh, git clone it yourself
   a tarball     .tar or .tar.gz of such a folder
   a list        JSON: [{\"name\", \"description\", \"parameters\"}], also as OpenAI,
                 Anthropic and MCP write tools; without code, so these are found by
@@ -77,9 +79,13 @@ pub fn import(home: &Home, args: &Import, json: bool) -> Outcome {
     let settings = config::load(home)?;
     run::block(async |signals| {
         let cancel = signals.work();
+        let fetched = match fetch::is_remote(&args.source) {
+            true => Some(fetch::fetch(&args.source, &settings, home, &cancel).await?),
+            false => None,
+        };
         // Reading and writing block; Ctrl-C is heard by another thread meanwhile.
         tokio::task::block_in_place(|| {
-            let package = read(args, &cancel)?;
+            let package = read(args, fetched.as_ref(), &cancel)?;
             let options = ImportOptions {
                 conflict: args.on_conflict.into(),
                 prefix: args.rename_prefix.clone(),
@@ -108,13 +114,14 @@ fn origin(kind: PackageKind) -> &'static str {
     }
 }
 
-fn read(args: &Import, cancel: &CancellationToken) -> Outcome<Package> {
+fn read(args: &Import, fetched: Option<&Fetched>, cancel: &CancellationToken) -> Outcome<Package> {
     let bar = Bar::new("reading");
     let mut watch = |progress| bar.show(progress, cancel);
     let source = args.source.strip_prefix('@').unwrap_or(&args.source);
-    let package = match source {
-        "-" => jarvis_registry::read_from(std::io::stdin().lock(), &mut watch)?,
-        source => jarvis_registry::read_named(source, &mut watch)?,
+    let package = match (fetched, source) {
+        (Some(fetched), _) => jarvis_registry::read(&fetched.repository, &mut watch)?,
+        (None, "-") => jarvis_registry::read_from(std::io::stdin().lock(), &mut watch)?,
+        (None, source) => jarvis_registry::read_named(source, &mut watch)?,
     };
     match (&args.digest, &package.digest) {
         (Some(wanted), Some(found)) if !wanted.eq_ignore_ascii_case(found) => {

@@ -3,6 +3,7 @@
 mod change;
 mod diff;
 mod export;
+mod fetch;
 mod import;
 mod look;
 mod register;
