@@ -8,7 +8,7 @@ use common::{Home, REVERSE, Ran, prepared, register, reverse_text};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// A folder outside of any home.
@@ -663,8 +663,11 @@ fn killed_at_any_moment_an_import_is_there_whole_or_not_at_all() {
     for i in 0..count {
         put(source.path(), &format!("tools/t{i}.ts"), &format!("console.log({i});\n"));
     }
+    let start = Instant::now();
+    let _ = import(&Home::new(), source.path(), &[]).ok();
+    let takes = start.elapsed();
     let mut whole = 0;
-    for step in 0..6 {
+    for step in 0..8 {
         let home = prepared(&reverse_text(), REVERSE);
         let mut child = home
             .command(&["cap", "import", source.path().to_str().unwrap()])
@@ -672,7 +675,7 @@ fn killed_at_any_moment_an_import_is_there_whole_or_not_at_all() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(15 * step * step + 10));
+        std::thread::sleep(takes * step / 6);
         let _ = child.kill();
         let _ = child.wait();
         let there = listed(&home);
@@ -689,5 +692,5 @@ fn killed_at_any_moment_an_import_is_there_whole_or_not_at_all() {
         git(&home, &workspace, &["fsck"]);
         let _ = home.run(&["audit", "verify"]).ok();
     }
-    eprintln!("{whole} of 6 were in force when they were killed");
+    eprintln!("{whole} of 8 were in force when they were killed");
 }

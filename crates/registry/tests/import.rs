@@ -57,7 +57,9 @@ fn ten_thousand_are_one_commit_within_seconds_and_once() {
     assert_eq!(home.git(&["rev-list", "--count", "HEAD"]).trim(), "1");
     assert_eq!(home.git(&["status", "--porcelain"]), "");
     assert_eq!(home.git(&["ls-files"]).lines().count(), 10_001);
+    eprintln!("looked at by git: {:?}", start.elapsed());
     home.git(&["fsck", "--strict"]);
+    eprintln!("fsck: {:?}", start.elapsed());
     assert_eq!(staged(&home), 0);
     let listing = home.registry().list().unwrap();
     assert!(listing.capabilities.iter().all(|cap| cap.status == Status::Quarantined && cap.created == "2025-01-02"));
@@ -67,6 +69,7 @@ fn ten_thousand_are_one_commit_within_seconds_and_once() {
     let again = home.registry().import(package.entries, &options(), &mut |_| true).unwrap();
     assert!(again.commit.is_none() && again.entries.iter().all(|entry| entry.fate == Fate::Same));
     assert_eq!(home.git(&["rev-list", "--count", "HEAD"]).trim(), "1");
+    eprintln!("imported again: {:?}", start.elapsed());
     // Not a burst of registrations: nobody made them here.
     assert_eq!(registry.recent_registrations(jiff::Timestamp::UNIX_EPOCH).unwrap(), 0);
     // Generous: several builds may share the machine.

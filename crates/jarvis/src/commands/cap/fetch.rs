@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-const FOLDER: &str = "fetched.git";
 const LONGEST_MS: u64 = 600_000;
 /// Of what git says when it fails.
 const SAID_COLUMNS: usize = 300;
@@ -53,19 +52,21 @@ pub async fn fetch(address: &str, settings: &Settings, home: &Home, cancel: &Can
         let body = ErrorBody::new(ErrorKind::NotFound, format!("there is no git to fetch {address} with"));
         Failure::from(body.hint("install git, or fetch it elsewhere and import the folder"))
     })?;
+    let folder = tempfile::tempdir().map_err(|e| failed(ErrorKind::Disk, format!("no folder to fetch into: {e}")))?;
+    // All that git may write in.
+    let place = Place { workspace: Some(folder.path().to_owned()) };
+    run::enter(&place)?;
     // The person named the address, which is the yes for its host; a closed network stays closed.
-    let reach = Reach { allow_net: vec![host.clone()], place: Place::default(), approve: None };
+    let reach = Reach { allow_net: vec![host.clone()], place, approve: None };
     let dispatch = run::dispatch(settings, &reach, home)?;
     // A server that cannot give the last commit alone is asked for all of them.
     let mut said = String::new();
-    for depth in [Some("--depth=1"), None] {
-        let folder =
-            tempfile::tempdir().map_err(|e| failed(ErrorKind::Disk, format!("no folder to fetch into: {e}")))?;
-        let request = request(address, depth, &host, folder.path(), program.clone());
+    for (into, depth) in [("last.git", Some("--depth=1")), ("whole.git", None)] {
+        let request = request(address, depth, &host, folder.path(), into, program.clone());
         let mut approver = run::approver(false, cancel);
         let done = dispatch.exec(request, approver.as_mut(), cancel, |_, _| {}).await?;
+        let repository = folder.path().join(into);
         if done.outcome.exit.code == Some(0) {
-            let repository = folder.path().join(FOLDER);
             return Ok(Fetched { _folder: folder, repository });
         }
         said = done.outcome.stderr_text();
@@ -78,7 +79,14 @@ pub async fn fetch(address: &str, settings: &Settings, home: &Home, cancel: &Can
     ))
 }
 
-fn request(address: &str, depth: Option<&str>, host: &str, folder: &Path, program: PathBuf) -> ProcessRequest {
+fn request(
+    address: &str,
+    depth: Option<&str>,
+    host: &str,
+    folder: &Path,
+    into: &str,
+    program: PathBuf,
+) -> ProcessRequest {
     let mut argv = vec!["git".to_owned()];
     let settings = [
         "protocol.allow=never",
@@ -92,7 +100,7 @@ fn request(address: &str, depth: Option<&str>, host: &str, folder: &Path, progra
     argv.extend(settings.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]));
     argv.extend(["clone", "--quiet", "--bare", "--single-branch", "--no-tags", "--template="].map(str::to_owned));
     argv.extend(depth.map(str::to_owned));
-    argv.extend(["--", address, FOLDER].map(str::to_owned));
+    argv.extend(["--", address, into].map(str::to_owned));
     let env = [("GIT_TERMINAL_PROMPT", "0"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")];
     ProcessRequest {
         plan: ProcessPlan {
