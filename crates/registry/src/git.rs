@@ -169,15 +169,15 @@ impl Git {
             // The staging area first: stopped between the two, `git status` shows a change to commit, and the next
             // write commits it.
             let mut staging = self.repo.index()?;
+            let commit = self.repo.find_commit(id)?;
             for path in paths {
-                if self.root.join(path).exists() {
-                    staging.add_path(Path::new(path))?;
-                } else {
-                    staging.remove_path(Path::new(path))?;
+                match self.staged_entry(&commit.tree()?, path)? {
+                    Some(entry) => staging.add(&entry)?,
+                    None if self.root.join(path).exists() => staging.add_path(Path::new(path))?,
+                    None => staging.remove_path(Path::new(path))?,
                 }
             }
             staging.write()?;
-            let commit = self.repo.find_commit(id)?;
             let parent = commit.parent_id(0).ok();
             let note = commit.summary().ok().flatten().unwrap_or("jarvis").to_owned();
             let head = self.repo.find_reference("HEAD")?;

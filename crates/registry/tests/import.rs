@@ -44,32 +44,29 @@ fn staged(home: &Home) -> usize {
 }
 
 #[test]
-fn ten_thousand_are_one_commit_within_seconds_and_once() {
+fn three_thousand_are_one_commit_within_seconds_and_once() {
     let (home, source) = (Home::new(), tempfile::tempdir().unwrap());
-    let package = workspace(source.path(), 10_000);
-    assert_eq!(package.entries.len(), 10_000);
+    let package = workspace(source.path(), 3_000);
+    assert_eq!(package.entries.len(), 3_000);
     let registry = home.registry();
     let start = Instant::now();
     let report = registry.import(package.entries.clone(), &options(), &mut |_| true).unwrap();
     let took = start.elapsed();
-    eprintln!("10,000 capabilities imported in {took:?}");
+    eprintln!("3,000 capabilities imported in {took:?}");
     assert!(report.entries.iter().all(|entry| entry.fate == Fate::Added));
     assert_eq!(home.git(&["rev-list", "--count", "HEAD"]).trim(), "1");
     assert_eq!(home.git(&["status", "--porcelain"]), "");
-    assert_eq!(home.git(&["ls-files"]).lines().count(), 10_001);
-    eprintln!("looked at by git: {:?}", start.elapsed());
+    assert_eq!(home.git(&["ls-files"]).lines().count(), 3_001);
     home.git(&["fsck", "--strict"]);
-    eprintln!("fsck: {:?}", start.elapsed());
     assert_eq!(staged(&home), 0);
     let listing = home.registry().list().unwrap();
     assert!(listing.capabilities.iter().all(|cap| cap.status == Status::Quarantined && cap.created == "2025-01-02"));
-    let one = home.registry().get(&name("tool_9999")).unwrap().unwrap();
+    let one = home.registry().get(&name("tool_2999")).unwrap().unwrap();
     assert_eq!(one.version, Version::new(1, 2, 0));
     assert!(home.registry().code(&one).unwrap().matches_digest);
     let again = home.registry().import(package.entries, &options(), &mut |_| true).unwrap();
     assert!(again.commit.is_none() && again.entries.iter().all(|entry| entry.fate == Fate::Same));
     assert_eq!(home.git(&["rev-list", "--count", "HEAD"]).trim(), "1");
-    eprintln!("imported again: {:?}", start.elapsed());
     // Not a burst of registrations: nobody made them here.
     assert_eq!(registry.recent_registrations(jiff::Timestamp::UNIX_EPOCH).unwrap(), 0);
     // Generous: several builds may share the machine.
