@@ -1,6 +1,7 @@
 //! The history of the workspace: an ordinary git repository that people can log, diff and push. Commits are made
 //! from HEAD's tree and the changed paths alone, so what a person staged or left uncommitted stays theirs.
 
+use crate::git_tree::Folders;
 use crate::registry::STAGED;
 use crate::{Author, RegistryError};
 use git2::{Commit, ErrorCode, ObjectType, Oid, Repository, Signature, Time, Tree};
@@ -170,8 +171,9 @@ impl Git {
             // write commits it.
             let mut staging = self.repo.index()?;
             let commit = self.repo.find_commit(id)?;
+            let mut folders = Folders::of(&self.repo, commit.tree()?);
             for path in paths {
-                match self.staged_entry(&commit.tree()?, path)? {
+                match self.staged_entry(&mut folders, path)? {
                     Some(entry) => staging.add(&entry)?,
                     None if self.root.join(path).exists() => staging.add_path(Path::new(path))?,
                     None => staging.remove_path(Path::new(path))?,

@@ -2,7 +2,7 @@
 
 use crate::git::{Change, Git};
 use git2::{Buf, IndexEntry, IndexTime, ObjectType, Oid, Repository, Tree};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::path::Path;
 
@@ -16,6 +16,32 @@ const PACK_FROM: usize = 100;
 struct Folder<'a> {
     files: BTreeMap<&'a str, Option<Oid>>,
     folders: BTreeMap<&'a str, Folder<'a>>,
+}
+
+/// A commit's tree, with each folder read once: libgit2 keeps no large ones, and reads them again for every path.
+pub(crate) struct Folders<'repo> {
+    repo: &'repo Repository,
+    top: Tree<'repo>,
+    below: HashMap<String, Option<Tree<'repo>>>,
+}
+
+impl<'repo> Folders<'repo> {
+    pub fn of(repo: &'repo Repository, top: Tree<'repo>) -> Folders<'repo> {
+        Folders { repo, top, below: HashMap::new() }
+    }
+
+    fn blob(&mut self, path: &str) -> Option<Oid> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let tree = match folder {
+            "" => &self.top,
+            folder => {
+                let (repo, top) = (self.repo, &self.top);
+                let read = || repo.find_tree(top.get_path(Path::new(folder)).ok()?.id()).ok();
+                self.below.entry(folder.to_owned()).or_insert_with(read).as_ref()?
+            }
+        };
+        tree.get_name(name).filter(|entry| entry.kind() == Some(ObjectType::Blob)).map(|entry| entry.id())
+    }
 }
 
 impl Git {
@@ -45,12 +71,16 @@ impl Git {
         Ok((write(&self.repo, before, &top)?, blobs.into_iter().flatten().collect()))
     }
 
-    /// How a file of `tree` stands in the staging area: with the blob that is there already. To have libgit2 read and
+    /// How a file of a commit stands in the staging area: with the blob that is there already. To have libgit2 read and
     /// hash the file again took most of the time of a large import. None where the file is not what the commit holds.
-    pub(crate) fn staged_entry(&self, tree: &Tree<'_>, path: &str) -> Result<Option<IndexEntry>, git2::Error> {
-        let Ok(entry) = tree.get_path(Path::new(path)) else { return Ok(None) };
+    pub(crate) fn staged_entry(
+        &self,
+        folders: &mut Folders<'_>,
+        path: &str,
+    ) -> Result<Option<IndexEntry>, git2::Error> {
+        let Some(id) = folders.blob(path) else { return Ok(None) };
         let Ok(meta) = std::fs::symlink_metadata(self.root.join(path)) else { return Ok(None) };
-        let (size, _) = self.repo.odb()?.read_header(entry.id())?;
+        let (size, _) = self.repo.odb()?.read_header(id)?;
         if !meta.is_file() || meta.len() != size as u64 {
             return Ok(None);
         }
@@ -65,7 +95,7 @@ impl Git {
             uid: 0,
             gid: 0,
             file_size: 0,
-            id: entry.id(),
+            id,
             flags: 0,
             flags_extended: 0,
             path: path.as_bytes().to_vec(),
