@@ -10,6 +10,7 @@ mod compose;
 mod error;
 mod process;
 mod run;
+mod trust;
 
 pub use alias::ALIAS_ARGUMENTS;
 pub use approve::{ApprovalRequest, Approver, DenyAll};

@@ -238,15 +238,10 @@ impl Dispatch {
         }
         let code = self.parts.registry.code(&capability).map_err(|e| CallError::Fatal(e.body()))?;
         if !code.matches_digest {
-            let body = ErrorBody::new(
-                ErrorKind::Denied,
-                format!(
-                    "the code or definition of `{name}` was changed by hand since it was verified, so it does not run"
-                ),
-            );
-            return Err(CallError::RespondToModel(
-                body.hint(format!("jarvis cap check {name} makes a checked version of it")),
-            ));
+            return Err(CallError::RespondToModel(crate::trust::changed_by_hand(&capability)));
+        }
+        if !self.is_approved(&capability)? {
+            return Err(CallError::RespondToModel(crate::trust::unapproved(&capability)));
         }
         Ok((capability, code.text))
     }

@@ -193,7 +193,7 @@ fn a_full_disk_loses_nothing_that_was_there_and_is_told() {
     let script = r#"
         "$1" cap register --quiet --definition d.json --code c.ts || exit 90
         cp -r "$JARVIS_HOME/capabilities" before
-        for free in 0 8 16 32; do
+        for free in 0 8 16 24; do
             head -c $((free * 1024)) /dev/zero >"$JARVIS_HOME/kept"
             cat /dev/zero >"$JARVIS_HOME/fill" 2>/dev/null
             rm "$JARVIS_HOME/kept"

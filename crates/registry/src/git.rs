@@ -1,6 +1,7 @@
 //! The history of the workspace: an ordinary git repository that people can log, diff and push. Commits are made
 //! from HEAD's tree and the changed paths alone, so what a person staged or left uncommitted stays theirs.
 
+use crate::git_tree::Folders;
 use crate::registry::STAGED;
 use crate::{Author, RegistryError};
 use git2::{Commit, ErrorCode, ObjectType, Oid, Repository, Signature, Time, Tree};
@@ -23,8 +24,8 @@ const EXCLUDED: [&str; 6] =
     ["/.lock", "/.lock.next", "/.staged/", "/.aside/", "/index.json.damaged-*", "/.damaged.*.tmp"];
 
 pub(crate) struct Git {
-    root: PathBuf,
-    repo: Repository,
+    pub(crate) root: PathBuf,
+    pub(crate) repo: Repository,
 }
 
 /// A path relative to the root, with `/`, and its new content; none deletes it.
@@ -164,22 +165,12 @@ impl Git {
     ) -> Result<String, RegistryError> {
         let write = || -> Result<Oid, git2::Error> {
             let parent = self.head()?;
-            let mut tree = match &parent {
+            let before = match &parent {
                 Some(commit) => Some(commit.tree()?),
                 None => None,
             };
-            let mut blobs = Vec::new();
-            for (path, content) in changes {
-                let blob = content.map(|bytes| self.repo.blob(bytes)).transpose()?;
-                blobs.extend(blob);
-                let parts: Vec<&str> = path.split('/').collect();
-                let id = self.with_path(tree.as_ref(), &parts, blob)?;
-                tree = Some(self.repo.find_tree(id)?);
-            }
-            let tree = match tree {
-                Some(tree) => tree,
-                None => self.repo.find_tree(self.repo.treebuilder(None)?.write()?)?,
-            };
+            let (tree, blobs) = self.with_changes(before.as_ref(), changes)?;
+            let tree = self.repo.find_tree(tree)?;
             let tree_id = tree.id();
             let who = Signature::new(&author.name, &author.email, &Time::new(when, 0))?;
             let parents: Vec<&Commit<'_>> = parent.iter().collect();
@@ -200,40 +191,6 @@ impl Git {
             let source = std::io::Error::other(format!("is the disk full? ({})", e.message()));
             RegistryError::io("write a commit into", &self.root, source)
         })
-    }
-
-    /// `tree` with `blob` at the path, or without the path.
-    fn with_path(&self, tree: Option<&Tree<'_>>, parts: &[&str], blob: Option<Oid>) -> Result<Oid, git2::Error> {
-        const FILE: i32 = 0o100_644;
-        const DIRECTORY: i32 = 0o040_000;
-        let mut builder = self.repo.treebuilder(tree)?;
-        let Some((first, rest)) = parts.split_first() else { return builder.write() };
-        if rest.is_empty() {
-            match blob {
-                Some(id) => {
-                    builder.insert(first, id, FILE)?;
-                }
-                None if builder.get(first)?.is_some() => builder.remove(first)?,
-                None => {}
-            }
-            return builder.write();
-        }
-        let below = match tree.and_then(|t| t.get_name(first)) {
-            Some(entry) if entry.kind() == Some(ObjectType::Tree) => Some(self.repo.find_tree(entry.id())?),
-            _ => None,
-        };
-        if below.is_none() && blob.is_none() {
-            return builder.write();
-        }
-        let id = self.with_path(below.as_ref(), rest, blob)?;
-        if self.repo.find_tree(id)?.is_empty() {
-            if builder.get(first)?.is_some() {
-                builder.remove(first)?;
-            }
-        } else {
-            builder.insert(first, id, DIRECTORY)?;
-        }
-        builder.write()
     }
 
     /// Makes a prepared commit HEAD, whose files are in the workspace by now.
@@ -263,8 +220,16 @@ impl Git {
                 staging.add(&entry)?;
                 noted = Some(path);
             }
-            let rest: Vec<&str> = paths.iter().copied().filter(|path| Some(*path) != noted).collect();
-            self.stage_into(&mut staging, &rest)?;
+            let rest = paths.iter().copied().filter(|path| Some(*path) != noted);
+            let mut folders = Folders::of(&self.repo, commit.tree()?);
+            for path in rest {
+                match self.staged_entry(&mut folders, path)? {
+                    Some(entry) => staging.add(&entry)?,
+                    None if self.root.join(path).exists() => staging.add_path(Path::new(path))?,
+                    None => staging.remove_path(Path::new(path))?,
+                }
+            }
+            staging.write()?;
             let note = commit.summary().ok().flatten().unwrap_or("jarvis").to_owned();
             self.advance(id, commit.parent_id(0).ok(), &note)
         })

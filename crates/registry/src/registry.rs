@@ -272,6 +272,18 @@ impl Registry {
         self.inner.stats.of(name, snapshot.get(name).map(|cap| &cap.version))
     }
 
+    /// Did a person on this machine, or their policy, allow this very version what it may reach? Being in `index.json`
+    /// says nothing of that: it may have come by a pull. Pure computation needs nobody.
+    pub fn is_approved(&self, capability: &Capability) -> Result<bool, RegistryError> {
+        let pure = capability.grants.is_empty() && capability.dependencies.is_empty();
+        if pure { Ok(true) } else { self.inner.stats.approved(&capability.digest) }
+    }
+
+    /// Keeps that it was allowed. Called with the digest checked against the code.
+    pub fn approve(&self, capability: &Capability, now: &str) -> Result<(), RegistryError> {
+        self.inner.stats.approve(&capability.name, &capability.digest, now)
+    }
+
     /// Every version, the oldest first; also of a capability that was removed, as far as git knows it.
     pub fn history(&self, name: &CapabilityName) -> Result<Vec<HistoryEntry>, RegistryError> {
         let snapshot = self.snapshot()?;

@@ -3,7 +3,7 @@
 use crate::edges::{self, CallEdge};
 use crate::health::store;
 use crate::types::{FailingCall, InUse, Run, Stats};
-use crate::{RegistryError, in_use};
+use crate::{RegistryError, approvals, in_use};
 use jarvis_protocol::{CapabilityName, Egress, Version};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::PathBuf;
@@ -185,6 +185,14 @@ impl Statistics {
 
     fn error(&self, error: &rusqlite::Error) -> RegistryError {
         RegistryError::Statistics { path: self.path.clone(), message: error.to_string() }
+    }
+
+    pub fn approve(&self, name: &CapabilityName, digest: &str, at: &str) -> Result<(), RegistryError> {
+        self.write(|tx| approvals::keep(tx, name, digest, at))
+    }
+
+    pub fn approved(&self, digest: &str) -> Result<bool, RegistryError> {
+        self.read(|db| approvals::has(db, digest))
     }
 }
 

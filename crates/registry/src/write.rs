@@ -74,6 +74,10 @@ impl Registry {
         let before = edited.map(|p| self.as_registered(p)).transpose()?.flatten().map(|(found, _)| found);
         let capability = successor(previous, before.as_ref().or(previous), new);
         one_bearer(&snapshot, &capability, retired)?;
+        // Whoever registers has had it approved; should this write fail, the approval is of a version that is not there.
+        if !self.is_approved(&capability)? {
+            self.approve(&capability, &new.now)?;
+        }
         if let Some(previous) = previous
             && retired.is_empty()
             && nothing_new(previous, &capability)
@@ -140,6 +144,10 @@ impl Registry {
         if !agreed(capability)? {
             return Ok(None);
         }
+        if status == Status::Active && capability.tool_path.is_empty() {
+            let problem = "it has no code yet, so it cannot be used".to_owned();
+            return Err(RegistryError::Invalid { name: name.to_string(), problem }.into());
+        }
         if capability.status == status {
             return Ok(Some(git.head_id()?.unwrap_or_default()));
         }
@@ -192,7 +200,7 @@ impl Registry {
     }
 
     /// Called under the lock.
-    fn prepare_to_write(&self) -> Result<(Git, Arc<Snapshot>), RegistryError> {
+    pub(crate) fn prepare_to_write(&self) -> Result<(Git, Arc<Snapshot>), RegistryError> {
         let root = &self.inner.root;
         // Before anything is touched: a merge or rebase of somebody else, a damaged or newer index.
         if let Some(middle) = Middle::of(root) {
@@ -215,7 +223,7 @@ impl Registry {
     }
 
     /// Commits code that a person changed in place, before it is overwritten.
-    fn keep_hand_edits(
+    pub(crate) fn keep_hand_edits(
         &self,
         git: &Git,
         previous: Option<&Capability>,
@@ -242,7 +250,7 @@ impl Registry {
     }
 
     /// The file of a capability that leaves it: none where another entry uses it, or where it is not in the workspace.
-    fn own_file(&self, snapshot: &Snapshot, capability: &Capability) -> Option<String> {
+    pub(crate) fn own_file(&self, snapshot: &Snapshot, capability: &Capability) -> Option<String> {
         let path = relative(capability);
         let shared = snapshot.capabilities().any(|c| c.name != capability.name && relative(c) == path);
         (!shared && code_path(&self.inner.root, capability).is_ok()).then_some(path)
@@ -343,7 +351,7 @@ fn one_bearer(snapshot: &Snapshot, capability: &Capability, retired: &[Capabilit
 
 /// `new` with what the registry decides: version, status, digest, changelog, and all that survives an update. What
 /// changed is told by `before`, which is `previous` unless that was edited by hand.
-fn successor(previous: Option<&Capability>, before: Option<&Capability>, new: &NewVersion) -> Capability {
+pub(crate) fn successor(previous: Option<&Capability>, before: Option<&Capability>, new: &NewVersion) -> Capability {
     let mut next = new.capability.clone();
     next.tool_path = format!("tools/{}.{}", next.name, next.runtime.extension());
     next.digest = digest(&next, &new.code);

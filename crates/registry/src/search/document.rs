@@ -29,6 +29,9 @@ impl Bag {
         for alias in &capability.aliases {
             bag.add(&pieces(alias.as_str()), SENTENCE);
         }
+        // Of a name in another script the valid one keeps little.
+        let original = capability.extra.get(crate::ORIGINAL_NAME).and_then(Value::as_str).unwrap_or_default();
+        bag.add(&pieces(original), SENTENCE);
         bag.add(&pieces(capability.supersedes.as_deref().unwrap_or_default()), SENTENCE);
         bag.add(&pieces(&capability.capability), SENTENCE);
         for trigger in &capability.triggers {

@@ -76,10 +76,15 @@ pub fn execute(home: &Home, args: &Run, json: bool) -> Outcome {
     let given = arguments(&args.args)?;
     run::enter(&args.place)?;
     let dispatch = run::dispatch(&config::load(home)?, &Reach::default(), home)?;
-    answering(dispatch.registry(), &args.name)?;
+    let capability = answering(dispatch.registry(), &args.name)?;
     let mut told = Told::new();
     let ran = run::block(async |signals| {
-        Ok(dispatch.run(&args.name, given, &mut |event| told.event(event), &signals.work()).await)
+        let cancel = signals.work();
+        // What came by an import or a pull reaches out only once a person here has said yes.
+        if capability.status == Status::Active {
+            dispatch.approve(&capability, run::approver(json, &cancel).as_mut()).await?;
+        }
+        Ok(dispatch.run(&args.name, given, &mut |event| told.event(event), &cancel).await)
     })?;
     match ran {
         Ok(ran) if json => term::json(&json!({"result": ran.value, "execution": ran.execution, "events": told.events})),

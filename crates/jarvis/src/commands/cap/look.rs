@@ -8,7 +8,7 @@ use crate::show::grants;
 use crate::{config, run, term};
 use jarvis_model::fetch;
 use jarvis_protocol::{Capability, CreatedBy, Egress, Example, Runtime, Status};
-use jarvis_registry::{FailingCall, Registry};
+use jarvis_registry::{Code, FailingCall, Registry};
 use serde_json::{Value, json};
 
 pub fn list(registry: &Registry, json: bool) -> Outcome {
@@ -38,7 +38,11 @@ pub fn show(home: &Home, name: &str, with_code: bool, json: bool) -> Outcome {
     // What is retired can be looked at although another one answers to its name.
     let capability = existing(registry, name).or_else(|_| answering(registry, name))?;
     let stats = counted(registry, &capability.name)?;
-    let code = registry.code(&capability)?;
+    // A definition that was imported without code has none yet.
+    let code = match capability.tool_path.is_empty() {
+        true => Code { text: String::new(), matches_digest: true },
+        false => registry.code(&capability)?,
+    };
     let related = calls::related(&dispatch, &capability)?;
     let failing = registry.failing_calls(&capability.name)?;
     if json {
@@ -109,7 +113,10 @@ pub fn show(home: &Home, name: &str, with_code: bool, json: bool) -> Outcome {
             ),
         );
     }
-    add("file", registry.root().join(&capability.tool_path).display().to_string());
+    match capability.tool_path.is_empty() {
+        true => add("code", "none yet; jarvis cap register gives it some".to_owned()),
+        false => add("file", registry.root().join(&capability.tool_path).display().to_string()),
+    }
     term::line(out.join("\n"))?;
     if with_code {
         term::line(format!("\n{}", code.text.trim_end()))?;

@@ -3,7 +3,11 @@
 mod calls;
 mod change;
 mod check;
+mod diff;
 mod doctor;
+mod export;
+mod fetch;
+mod import;
 mod look;
 mod merge;
 mod register;
@@ -57,6 +61,15 @@ pub enum Cap {
     /// The versions of a capability.
     #[command(after_help = "Example:\n  jarvis cap history fibonacci")]
     History { name: String },
+    /// What changed from one version to another: what it may reach, its definition, its code.
+    #[command(after_help = diff::HELP)]
+    Diff(diff::Diff),
+    /// Takes over capabilities from elsewhere, quarantined until they are checked.
+    #[command(after_help = import::HELP)]
+    Import(import::Import),
+    /// Writes capabilities as a package that another home can import.
+    #[command(after_help = export::HELP)]
+    Export(export::Export),
     /// Puts an earlier version back, as a new one, after the same checks; without VERSION the one before the current.
     #[command(after_help = "Examples:\n  jarvis cap rollback fibonacci\n  jarvis cap rollback fibonacci 1.0.0")]
     Rollback(change::Rollback),
@@ -106,6 +119,9 @@ pub fn run(args: Cap, common: &Common) -> Outcome {
         Cap::Search { query } => search::search(&home, &query.join(" "), json),
         Cap::Show { name, code } => look::show(&home, &name, code, json),
         Cap::History { name } => look::history(&run::registry(&home)?, &name, json),
+        Cap::Diff(args) => diff::diff(&run::registry(&home)?, &args, json),
+        Cap::Import(args) => import::import(&home, &args, json),
+        Cap::Export(args) => export::export(&home, &args, json),
         Cap::Enable(args) => change::enable(&home, &args, json),
         Cap::Disable { name } => change::set_status(&home, &name, Status::Disabled, json),
         Cap::Retire { name } => change::set_status(&home, &name, Status::Retired, json),

@@ -5,6 +5,7 @@ use crate::error::Outcome;
 use crate::home::Home;
 use crate::{config, model, run, term};
 use jarvis_agent::find;
+use jarvis_protocol::Status;
 use jarvis_registry::{FITS, Hit, Registry, Statuses};
 use serde_json::{Value, json};
 
@@ -57,7 +58,8 @@ fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
     let stats = counted(registry, &hit.capability.name)?;
     Ok(json!({
         "name": hit.capability.name, "score": hit.score, "fits": hit.score >= FITS && hit.suppressed_by.is_none(),
-        "status": hit.capability.status, "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
+        "status": hit.capability.status, "runnable": hit.capability.status == Status::Active,
+        "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
         "capability": hit.capability.capability, "runs": stats.runs, "failures": stats.failures,
     }))
 }
