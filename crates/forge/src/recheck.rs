@@ -88,6 +88,7 @@ impl Forge {
         if !quarantined {
             return Ok(Rechecked::Passed(verified));
         }
+        self.keep_approval(&capability)?;
         self.dispatch().set_status(name, Status::Active).map_err(call_error)?;
         emit(Event::Capability {
             name: name.to_string(),
@@ -140,7 +141,17 @@ impl Forge {
                 Draft { capability: capability.clone(), code, request: None, change, instead_of: None, restored: true };
             self.approve(&draft, Some(&capability), true, 0, emit, approver).await?;
         }
+        self.keep_approval(&capability)?;
         self.dispatch().set_status(name, Status::Active).map_err(call_error)
+    }
+
+    /// What was allowed just now is not asked for again at the first run.
+    fn keep_approval(&self, capability: &Capability) -> Result<(), ForgeError> {
+        let registry = self.dispatch().registry();
+        if capability.status == Status::Quarantined && !registry.is_approved(capability).map_err(registry_error)? {
+            registry.approve(capability, &self.dispatch().now().to_string()).map_err(registry_error)?;
+        }
+        Ok(())
     }
 
     /// Definition, code, and whether the two are what was verified.
