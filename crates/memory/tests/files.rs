@@ -243,7 +243,7 @@ fn what_is_forgotten_leaves_no_byte_in_the_home() {
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.replace("hides", "hides quuxified")).unwrap();
         after_a_while().await;
-        assert_eq!(ids(&store, "quuxified").await.len() > 0, true);
+        assert!(!ids(&store, "quuxified").await.is_empty());
         // As of a process that died in writing it.
         home.write("fact/.unfinished-x.md", "flugelhorn");
         let traces = [

@@ -121,7 +121,7 @@ fn the_better_match_comes_first_and_rare_words_weigh_more() {
         for i in 0..30 {
             store.add(fact(&format!("a common meeting about topic {i}"))).await.unwrap();
         }
-        let rare = store.add(fact("about quokkas")).await.unwrap();
+        let rare = store.add(fact("everything about quokkas today")).await.unwrap();
         let both = store.add(fact("a meeting with quokkas")).await.unwrap();
         let tags = vec!["quokka".to_owned()];
         store

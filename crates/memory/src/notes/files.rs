@@ -29,6 +29,18 @@ pub(crate) struct Stamp {
     pub inode: i64,
 }
 
+impl Stamp {
+    fn of(found: &fs::Metadata) -> Self {
+        let nanoseconds = |s: i64, n: i64| s.saturating_mul(1_000_000_000).saturating_add(n);
+        Self {
+            size: i64::try_from(found.len()).unwrap_or(i64::MAX),
+            mtime: nanoseconds(found.mtime(), found.mtime_nsec()),
+            ctime: nanoseconds(found.ctime(), found.ctime_nsec()),
+            inode: found.ino().cast_signed(),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     /// The path below the folder, with `/`, and its stamp; by path.
@@ -132,17 +144,17 @@ impl Folder {
             } else if found.len() > LARGEST {
                 scan.problem(&path, format!("it has {} bytes; a note has at most {LARGEST}", found.len()));
             } else {
-                let nanoseconds = |s: i64, n: i64| s.saturating_mul(1_000_000_000).saturating_add(n);
-                let stamp = Stamp {
-                    size: i64::try_from(found.len()).unwrap_or(i64::MAX),
-                    mtime: nanoseconds(found.mtime(), found.mtime_nsec()),
-                    ctime: nanoseconds(found.ctime(), found.ctime_nsec()),
-                    inode: found.ino().cast_signed(),
-                };
+                let stamp = Stamp::of(&found);
                 scan.files.push((name, stamp));
             }
         }
         Ok(())
+    }
+
+    /// Of a file that was written just now.
+    pub fn stamp(&self, name: &str) -> Result<Stamp, MemoryError> {
+        let path = self.path(name);
+        fs::symlink_metadata(&path).map(|found| Stamp::of(&found)).map_err(MemoryError::io("look at", &path))
     }
 
     /// Its bytes, of which at most what a note may have; none where it is gone.

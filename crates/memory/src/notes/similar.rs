@@ -1,9 +1,9 @@
 //! Whether two texts say the same, by their words. What differs in a number or a `not` never does.
 
 use super::{Found, Note, Proposal};
-use crate::segment::query_words;
+use crate::segment::{query_words, segment};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Of the words of both, this part is common to texts that say the same.
 const SAME: f64 = 0.7;
@@ -87,6 +87,22 @@ pub(crate) fn compare(text: &str, near: Vec<Found>) -> Compared {
 pub(crate) fn waiting(text: &str, proposals: Vec<Proposal>) -> Option<Proposal> {
     let gist = Gist::of(text);
     proposals.into_iter().find(|p| gist.said_by(&Gist::of(&p.note.text)) || same_text(text, &p.note.text))
+}
+
+/// What a note is found by, as the index has it.
+pub(crate) fn indexed(text: &str, tags: &[String]) -> String {
+    segment(&format!("{text}\n{}", tags.join("\n")))
+}
+
+/// Whether a note has every word of `text`, as an index would say it.
+pub(crate) fn has_all(note: &Note, text: &str) -> bool {
+    let words = query_words(text);
+    if words.is_empty() {
+        return note.text.contains(text.trim());
+    }
+    let indexed = indexed(&note.text, &note.tags);
+    let has: HashSet<&str> = indexed.split(' ').collect();
+    words.iter().all(|word| has.contains(word.as_str()))
 }
 
 /// The same but for white space and case. For texts without words, too.

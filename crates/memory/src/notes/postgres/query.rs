@@ -2,8 +2,8 @@
 
 use super::{MemoryError, PostgresStore, server};
 use crate::{
-    notes::{Filter, Found, Note, NoteKind, Query, Searched, Why, fuse::fuse, vectors},
-    segment::{query_words, segment},
+    notes::{Filter, Found, Note, NoteKind, Query, Searched, Why, fuse::fuse, similar::indexed, vectors},
+    segment::query_words,
 };
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -36,7 +36,7 @@ pub(super) fn note(row: &Row) -> Note {
 /// The words of a note for the server's index, as `'word':1 'word':2`, and how many there are. They have nothing in
 /// them that would have to be escaped.
 pub(super) fn lexemes(note: &Note) -> (String, i32) {
-    let words = segment(&format!("{}\n{}", note.text, note.tags.join("\n")));
+    let words = indexed(&note.text, &note.tags);
     let mut out = String::new();
     let mut count = 0_i32;
     for word in words.split(' ').filter(|w| !w.is_empty()) {

@@ -8,13 +8,12 @@ use super::{
 use crate::{
     notes::{
         Draft, Filter, Forget, Forgotten, MemoryStore, Note, Proposal, Query, Reindexed, Remembered, Searched,
-        similar::{COMPARED, Compared, Gist, compare, waiting},
+        similar::{COMPARED, Compared, Gist, compare, has_all, waiting},
         store::Answer,
         types::{drafted, merged},
     },
-    segment::{query_words, segment},
+    segment::query_words,
 };
-use std::collections::HashSet;
 use tokio_postgres::{GenericClient, Transaction, types::ToSql};
 
 impl MemoryStore for PostgresStore {
@@ -188,13 +187,6 @@ async fn fresh_id(client: &impl GenericClient) -> Result<String, MemoryError> {
         .await
         .map_err(|e| server(&e))?;
     Ok(format!("{}-{}", jiff::Timestamp::now().strftime("%Y%m%d"), row.get::<_, String>(0)))
-}
-
-fn has_all(note: &Note, text: &str) -> bool {
-    let words = query_words(text);
-    let has = segment(&format!("{}\n{}", note.text, note.tags.join("\n")));
-    let has: HashSet<&str> = has.split(' ').collect();
-    if words.is_empty() { note.text.contains(text.trim()) } else { words.iter().all(|w| has.contains(w.as_str())) }
 }
 
 impl PostgresStore {

@@ -7,9 +7,9 @@ use crate::{
         MemoryError, Note, NoteKind, Problem,
         files::Stamp,
         markdown::{Document, Parsed},
+        similar::indexed,
         vectors::Vectors,
     },
-    segment::segment,
 };
 use jiff::{Timestamp, civil::Date};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
@@ -77,12 +77,7 @@ impl Index {
             return Ok(());
         }
         let start = Instant::now();
-        let sql = inner.sql();
-        let state = self.state().map_err(&sql)?;
-        if self.known_at != Some(state) {
-            self.known = known(&self.db).map_err(&sql)?;
-            self.known_at = Some(state);
-        }
+        self.refresh(inner)?;
         let scan = inner.folder.scan()?;
         self.strange = scan.problems;
         let there: HashSet<&str> = scan.files.iter().map(|(path, _)| path.as_str()).collect();
@@ -93,6 +88,24 @@ impl Index {
             self.take_over(inner, &gone, changed)?;
         }
         self.looked = Some((Instant::now(), start.elapsed()));
+        Ok(())
+    }
+
+    /// Takes over one file that was just written; whatever else changed is for the next look.
+    pub fn take_one(&mut self, inner: &Inner, name: &str) -> Result<(), MemoryError> {
+        self.refresh(inner)?;
+        let stamp = inner.folder.stamp(name)?;
+        self.take_over(inner, &[], vec![(name.to_owned(), stamp)])
+    }
+
+    /// What another process has taken over is known here, too.
+    fn refresh(&mut self, inner: &Inner) -> Result<(), MemoryError> {
+        let sql = inner.sql();
+        let state = self.state().map_err(&sql)?;
+        if self.known_at != Some(state) {
+            self.known = known(&self.db).map_err(&sql)?;
+            self.known_at = Some(state);
+        }
         Ok(())
     }
 
@@ -317,7 +330,7 @@ fn index(
         tx.prepare_cached("INSERT OR IGNORE INTO note_tags (note, tag) VALUES (?, ?)")?
             .execute(params![row, tag.to_lowercase()])?;
     }
-    let words = segment(&format!("{}\n{}", parsed.text, parsed.tags.join("\n")));
+    let words = indexed(&parsed.text, &parsed.tags);
     tx.prepare_cached("INSERT INTO note_words (rowid, words) VALUES (?, ?)")?.execute(params![row, words])?;
     Ok(None)
 }

@@ -12,11 +12,10 @@ use crate::{
         Draft, Filter, Forget, Forgotten, MemoryError, MemoryStore, Note, Proposal, Query, Reindexed, Remembered,
         Searched,
         markdown::Document,
-        similar::{COMPARED, Compared, Gist, compare, waiting},
+        similar::{COMPARED, Compared, Gist, compare, has_all, waiting},
         store::Answer,
         types::{drafted, merged},
     },
-    segment::query_words,
 };
 use rusqlite::OptionalExtension;
 
@@ -94,7 +93,7 @@ impl MemoryStore for SqliteStore {
                     let document = Document::parse(&String::from_utf8_lossy(&bytes)).map_err(MemoryError::Invalid)?;
                     let note = merged(old, proposal.note);
                     inner.folder.write(&name, &document.with(&note), &lock)?;
-                    index.sync(inner, true)?;
+                    index.take_one(inner, &name)?;
                     note
                 }
             };
@@ -162,7 +161,7 @@ fn write_new(
 ) -> Result<Note, MemoryError> {
     let name = format!("{}/{}.md", note.kind.as_str(), note.id);
     inner.folder.write(&name, &Document::default().with(&note), lock)?;
-    index.sync(inner, true)?;
+    index.take_one(inner, &name)?;
     note.path = Some(inner.folder.path(&name));
     Ok(note)
 }
@@ -189,17 +188,7 @@ fn forget(inner: &Inner, index: &mut Index, what: &Forget) -> Result<Forgotten, 
         }
         Forget::Words(text) => {
             forgotten.notes = search::with_all(inner, index, text)?;
-            let words = query_words(text);
-            let all = |note: &Note| {
-                let has = crate::segment::segment(&format!("{}\n{}", note.text, note.tags.join("\n")));
-                let has: std::collections::HashSet<&str> = has.split(' ').collect();
-                if words.is_empty() {
-                    note.text.contains(text.trim())
-                } else {
-                    words.iter().all(|w| has.contains(w.as_str()))
-                }
-            };
-            forgotten.proposals = inner.read_proposals()?.into_iter().filter(|p| all(&p.note)).collect();
+            forgotten.proposals = inner.read_proposals()?.into_iter().filter(|p| has_all(&p.note, text)).collect();
         }
     }
     inner.folder.remove_unfinished(PROPOSALS, &lock)?;
