@@ -14,6 +14,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("sandbox", &["protocol", "policy"]),
     ("shell", &[]),
     ("registry", &["protocol"]),
+    ("memory", &["protocol"]),
     ("model", &["protocol"]),
     ("dispatch", &["protocol", "policy", "audit", "sandbox", "registry"]),
     ("forge", &["protocol", "model", "registry", "dispatch"]),
