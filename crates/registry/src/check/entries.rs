@@ -117,6 +117,10 @@ fn damaged(snapshot: &Snapshot, committed: &Committed, found: &mut Vec<Trouble>)
 fn code(registry: &Registry, capability: &Capability, snapshot: &Snapshot, committed: &Committed) -> Option<Trouble> {
     let root = &registry.inner.root;
     let name = capability.name.as_str();
+    // A definition that was imported without code waits for it.
+    if capability.tool_path.is_empty() {
+        return None;
+    }
     let error = match registry.code(capability) {
         Ok(code) if code.matches_digest => {
             let path = code_path(root, capability).ok()?;
