@@ -89,7 +89,10 @@ fn what_was_said_is_there_the_next_time_with_its_cost() {
     assert_eq!(loaded.messages, history);
     assert_eq!((loaded.interrupted, loaded.unanswered), (0, false));
     let info = loaded.info;
-    assert_eq!(info.usage, Usage { input_tokens: 30, output_tokens: 2, cached_tokens: 4, cost_usd: 0.5, ..Usage::default() });
+    assert_eq!(
+        info.usage,
+        Usage { input_tokens: 30, output_tokens: 2, cached_tokens: 4, cost_usd: 0.5, ..Usage::default() }
+    );
     assert_eq!(info.name(), "读一下 文件");
     assert_eq!(info.model.as_deref(), Some("other/model"));
     assert_eq!(info.strategy.as_deref(), Some("hybrid"));
