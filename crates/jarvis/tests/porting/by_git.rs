@@ -251,7 +251,11 @@ fn an_imported_grant_is_never_approved_silently() {
     let args = json!({"file": place.path().join("notes/a.txt")}).to_string();
     let run = ["cap", "run", "read_note", "--args", &args];
     let _ = home.run(&run).failed(1, &["quarantined"]);
-    let _ = home.run(&["cap", "enable", "read_note"]).ok();
+    let _ = home.run(&["cap", "enable", "read_note"]).failed(1, &["nobody approved"]);
+    // Nor is it enough to write so into the file.
+    let file = home.file("capabilities/index.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"quarantined\"", "\"active\"")).unwrap();
     assert!(!home.run(&run).failed(1, &["nobody on this machine has allowed"]).out.contains("secret words"));
     // A yes for these words cannot be had for others: the digest says something else than the entry.
     let index = home.file("capabilities/index.json");
