@@ -39,8 +39,11 @@ pub struct Check {
     reach: Reach,
 }
 
+/// An entry that cannot be read, and what is wrong with it.
+pub type Damage = (String, String);
+
 /// The names, each of something that is there; and what is wrong with entries that cannot be read.
-pub fn chosen(registry: &Registry, which: &Which) -> Outcome<(Vec<CapabilityName>, Vec<(String, String)>)> {
+pub fn chosen(registry: &Registry, which: &Which) -> Outcome<(Vec<CapabilityName>, Vec<Damage>)> {
     if !which.all {
         let found = which.names.iter().map(|name| existing(registry, name).map(|found| found.name));
         return Ok((found.collect::<Outcome<_>>()?, Vec::new()));
