@@ -61,9 +61,10 @@ impl Dispatch {
         args: &Value,
         execution: &Execution,
         outcome: &Result<Value, CallError>,
+        judged: bool,
     ) -> (Vec<Event>, Option<Became>) {
         let ok = outcome.is_ok();
-        let telling = ok || says_something_of_the_code(execution);
+        let telling = judged && (ok || says_something_of_the_code(execution));
         let class = match execution.exit {
             // It ran, and returned what it does not promise.
             ExitClass::Ok => "returns".to_owned(),

@@ -215,7 +215,8 @@ impl Frame<'_> {
         }
         let value = value_of(capability, &execution);
         if self.counted && !hindered {
-            let (events, _) = self.dispatch.after(capability, &args, &execution, &value);
+            // Arguments come from the caller, which could make any other one fail: that takes nothing out of use.
+            let (events, _) = self.dispatch.after(capability, &args, &execution, &value, value.is_ok());
             self.tree.seen().events.extend(events);
         }
         let value = value.map_err(|failure| {

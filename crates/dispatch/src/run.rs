@@ -107,7 +107,7 @@ impl Dispatch {
         let (execution, around) = self.pass(plan, &Approved::with_version(&capability), cancel).await?;
         let execution = not_cancelled(execution)?;
         let value = value_of(&capability, &execution);
-        let (events, became) = self.after(&capability, &args, &execution, &value);
+        let (events, became) = self.after(&capability, &args, &execution, &value, true);
         around.into_iter().chain(events).for_each(emit);
         match (value, became) {
             (Ok(value), _) => Ok(Ran { value, execution }),
@@ -231,7 +231,7 @@ impl Dispatch {
         if capability.status != Status::Active {
             let body = ErrorBody::new(ErrorKind::Denied, format!("`{name}` is {}", capability.status.as_str()));
             let hint = match capability.status {
-                Status::Quarantined => crate::after::quarantine_hint(name),
+                Status::Quarantined => self.way_back(&capability)?,
                 _ => format!("jarvis cap show {name} --code, then jarvis cap enable {name}"),
             };
             return Err(CallError::RespondToModel(body.hint(hint)));

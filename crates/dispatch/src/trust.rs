@@ -69,6 +69,18 @@ impl Dispatch {
         self.keep(capability, &approved)
     }
 
+    /// What brings a quarantined one into use.
+    pub fn way_back(&self, capability: &Capability) -> Result<String, CallError> {
+        let name = &capability.name;
+        if capability.tool_path.is_empty() {
+            return Ok(format!("it has no code yet: jarvis cap register --definition {name}.json --code FILE"));
+        }
+        if self.registry().is_unchecked(capability).map_err(|e| CallError::Fatal(e.body()))? {
+            return Ok(format!("it was imported and not checked here yet: jarvis cap check {name}"));
+        }
+        Ok(crate::after::quarantine_hint(name))
+    }
+
     fn keep(&self, capability: &Capability, approved: &Approved) -> Result<(), CallError> {
         self.record_decision(capability.name.as_str(), "allowed", approved.why())?;
         self.registry().approve(capability, &self.now().to_string()).map_err(|e| CallError::Fatal(e.body()))

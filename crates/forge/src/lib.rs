@@ -353,7 +353,9 @@ impl Forge {
         approver: &mut dyn Approver,
     ) -> Result<Approved, ForgeError> {
         let name = &draft.capability.name;
-        let alarm = self.alarm()?;
+        // A person who mends, rolls back or edits what is there makes nothing grow.
+        let grows = previous.is_none() || draft.capability.created_by == CreatedBy::Model && !draft.restored;
+        let alarm = if grows { self.alarm(previous.is_none())? } else { None };
         if let Some(alarm) = &alarm {
             self.dispatch.record_forge(name.as_str(), json!({"alarm": alarm})).map_err(call_error)?;
             emit(Event::Notice { message: format!("alarm: {alarm}") });
@@ -414,7 +416,7 @@ impl Forge {
     }
 
     /// Signs of a registry that grows faster than anybody looks.
-    fn alarm(&self) -> Result<Option<String>, ForgeError> {
+    fn alarm(&self, new: bool) -> Result<Option<String>, ForgeError> {
         let since = self
             .dispatch
             .now()
@@ -426,7 +428,7 @@ impl Forge {
             return Ok(Some(format!("{recent} capabilities were registered within {BURST_MINUTES} minutes")));
         }
         let size = registry.list().map_err(registry_error)?.capabilities.len();
-        Ok((size >= CROWDED).then(|| format!("the registry already holds {size} capabilities")))
+        Ok((new && size >= CROWDED).then(|| format!("the registry already holds {size} capabilities")))
     }
 
     /// Registers what was proved; capabilities called `retired` are retired in the same moment.

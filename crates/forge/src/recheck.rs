@@ -60,20 +60,21 @@ impl Forge {
             return Ok(Rechecked::Registered(accepted));
         }
         let capability = draft.capability.clone();
-        let mut approved = Approved::with_version(&capability);
         if quarantined {
             // The calls that it failed at must run; only for this look, since nothing of it changes.
             self.add_failures(&capability, &mut draft)?;
-            let reaches = !capability.grants.is_empty() || !capability.dependencies.is_empty();
-            if reaches {
-                let problems = check::definition_problems(self.dispatch(), &capability);
-                if !problems.is_empty() {
-                    return Err(ForgeError::Problems { step: ForgeStep::Checked, problems });
-                }
-                // It may have come from elsewhere, or have been taken out with reason: a yes for what it reaches.
-                approved = self.approve(&draft, Some(&capability), true, 0, emit, approver).await?;
-                self.dispatch().install(name, &capability.dependencies, cancel).await.map_err(call_error)?;
+        }
+        // It may have come from elsewhere, or have been taken out with reason: a yes for what it reaches.
+        let known = self.dispatch().registry().is_approved(&capability).map_err(registry_error)?;
+        let reaches = !capability.grants.is_empty() || !capability.dependencies.is_empty();
+        let mut approved = if known { Approved::with_version(&capability) } else { Approved::nothing() };
+        if reaches && (quarantined || !known) {
+            let problems = check::definition_problems(self.dispatch(), &capability);
+            if !problems.is_empty() {
+                return Err(ForgeError::Problems { step: ForgeStep::Checked, problems });
             }
+            approved = self.approve(&draft, Some(&capability), true, 0, emit, approver).await?;
+            self.dispatch().install(name, &capability.dependencies, cancel).await.map_err(call_error)?;
         }
         let checked = check::check(self.dispatch(), &draft).await.map_err(call_error)?;
         let checked = checked.map_err(|problems| ForgeError::Problems { step: ForgeStep::Checked, problems })?;
@@ -85,10 +86,10 @@ impl Forge {
             Err(VerifyError::Fatal(body)) => return Err(ForgeError::Fatal(body)),
         };
         self.step(emit, ForgeStep::Verified, name, crate::describe(&verified), verified.counts())?;
+        self.keep_approval(&capability)?;
         if !quarantined {
             return Ok(Rechecked::Passed(verified));
         }
-        self.keep_approval(&capability)?;
         self.dispatch().set_status(name, Status::Active).map_err(call_error)?;
         emit(Event::Capability {
             name: name.to_string(),
@@ -105,7 +106,8 @@ impl Forge {
             let body = ErrorBody::new(ErrorKind::Denied, format!("`{name}` is retired, so it does not run"));
             return Err(ForgeError::Fatal(body.hint(format!("jarvis cap enable {name} puts it into use"))));
         }
-        let known = untouched && capability.status != Status::Quarantined;
+        let allowed = self.dispatch().registry().is_approved(&capability).map_err(registry_error)?;
+        let known = untouched && allowed && capability.status != Status::Quarantined;
         let approved = if known { Approved::with_version(&capability) } else { Approved::nothing() };
         let (now, _) = sources(self.dispatch());
         let mut tested = Vec::new();
@@ -133,9 +135,18 @@ impl Forge {
         emit: Emit<'_>,
         approver: &mut dyn Approver,
     ) -> Result<(), ForgeError> {
-        let (capability, code, _) = self.read(name)?;
+        let (capability, code, untouched) = self.read(name)?;
+        let registry = self.dispatch().registry();
+        if !untouched || registry.is_unchecked(&capability).map_err(registry_error)? {
+            let why = if untouched { "came by an import and was not checked here" } else { "was changed by hand" };
+            let body = ErrorBody::new(ErrorKind::Denied, format!("`{name}` {why}, so it is not put into use"));
+            return Err(ForgeError::Fatal(
+                body.hint(format!("jarvis cap check {name} looks at it and puts it into use")),
+            ));
+        }
+        let known = registry.is_approved(&capability).map_err(registry_error)?;
         let reaches = !capability.grants.is_empty() || !capability.dependencies.is_empty();
-        if capability.status == Status::Quarantined && reaches {
+        if reaches && (capability.status == Status::Quarantined || !known) {
             let change = "enabled".to_owned();
             let draft =
                 Draft { capability: capability.clone(), code, request: None, change, instead_of: None, restored: true };
@@ -148,7 +159,8 @@ impl Forge {
     /// What was allowed just now is not asked for again at the first run.
     fn keep_approval(&self, capability: &Capability) -> Result<(), ForgeError> {
         let registry = self.dispatch().registry();
-        if capability.status == Status::Quarantined && !registry.is_approved(capability).map_err(registry_error)? {
+        let known = registry.is_approved(capability).map_err(registry_error)?;
+        if !known || registry.is_unchecked(capability).map_err(registry_error)? {
             registry.approve(capability, &self.dispatch().now().to_string()).map_err(registry_error)?;
         }
         Ok(())

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 /// Which import an entry came from, so that the same one is known again whatever became of it here.
-const FINGERPRINT: &str = "x_imported";
+pub(crate) const IMPORTED: &str = "x_imported";
 
 /// What to do with a name that is taken by something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -270,7 +270,7 @@ fn plan(
             Fate::Skipped => version = snapshot.get(&name).map_or(version, |here| here.version.clone()),
             Fate::Added | Fate::Replaced => {
                 capability.name = name.clone();
-                capability.extra.insert(FINGERPRINT.to_owned(), Value::String(print.clone()));
+                capability.extra.insert(IMPORTED.to_owned(), Value::String(print.clone()));
                 // Another capability's name is not to be answered to.
                 capability.aliases.retain(|alias| snapshot.get(alias).is_none() && snapshot.bearer(alias).is_none());
                 let position = if fate == Fate::Replaced { snapshot.position(&name) } else { None };
@@ -337,7 +337,7 @@ fn fingerprint(incoming: &Incoming) -> String {
 
 fn same(here: &Capability, incoming: &Incoming, print: &str) -> bool {
     let cap = &incoming.capability;
-    here.extra.get(FINGERPRINT).and_then(Value::as_str) == Some(print)
+    here.extra.get(IMPORTED).and_then(Value::as_str) == Some(print)
         || here.digest == cap.digest
             && here.parameters == cap.parameters
             && here.capability == cap.capability

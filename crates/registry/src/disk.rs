@@ -23,20 +23,36 @@ pub(crate) struct WriteLock {
 /// `Busy` when the turn does not come within 15 s.
 pub(crate) fn lock(root: &Path) -> Result<WriteLock, RegistryError> {
     fs::create_dir_all(root).map_err(|e| RegistryError::io("create", root, e))?;
+    no_links(root)?;
     let start = Instant::now();
     // Many wait to be the next, and one of them for the lock itself.
     let _next = wait_for(root, NEXT, start, Duration::from_millis(4))?;
     Ok(WriteLock { _file: wait_for(root, LOCK, start, Duration::from_millis(1))? })
 }
 
+/// Folders that are emptied or filled without a look at each file. A pull can bring a link in the place of one.
+fn no_links(root: &Path) -> Result<(), RegistryError> {
+    for name in [crate::registry::STAGED, crate::aside::ASIDE] {
+        let path = root.join(name);
+        if fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_dir()) {
+            let problem = format!("`{name}` is jarvis's own folder, and here it is a link or a file; remove it");
+            return Err(RegistryError::Code { name: "*".to_owned(), path, problem });
+        }
+    }
+    Ok(())
+}
+
 fn wait_for(root: &Path, name: &str, start: Instant, longest_pause: Duration) -> Result<File, RegistryError> {
     let path = root.join(name);
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(|e| RegistryError::io("open", &path, e))?;
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    // A link would lead elsewhere, and a pipe would be waited for.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32,
+    );
+    let file = options.open(&path).map_err(|e| RegistryError::io("open", &path, e))?;
     let mut pause = Duration::from_micros(200);
     loop {
         match file.try_lock() {
@@ -106,6 +122,11 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), RegistryError> {
 
 /// The bytes of `path`, or none where there is no such file.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, RegistryError> {
+    // A pipe would be waited for without end, and a device may have none.
+    if fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        let source = std::io::Error::other("it is a pipe or a device, not a file");
+        return Err(RegistryError::io("read", path, source));
+    }
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),

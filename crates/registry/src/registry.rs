@@ -1,5 +1,6 @@
 //! The registry itself: reading, searching, counting. Writing is in `write`.
 
+use crate::bulk::IMPORTED;
 use crate::digest::digest;
 use crate::edges::CallEdge;
 use crate::git::{Git, INDEX};
@@ -277,6 +278,11 @@ impl Registry {
     pub fn is_approved(&self, capability: &Capability) -> Result<bool, RegistryError> {
         let pure = capability.grants.is_empty() && capability.dependencies.is_empty();
         if pure { Ok(true) } else { self.inner.stats.approved(&capability.digest) }
+    }
+
+    /// Came by an import, and nobody has had this very version checked since.
+    pub fn is_unchecked(&self, capability: &Capability) -> Result<bool, RegistryError> {
+        Ok(capability.extra.contains_key(IMPORTED) && !self.inner.stats.approved(&capability.digest)?)
     }
 
     /// Keeps that it was allowed. Called with the digest checked against the code.

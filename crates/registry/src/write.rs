@@ -75,7 +75,7 @@ impl Registry {
         let capability = successor(previous, before.as_ref().or(previous), new);
         one_bearer(&snapshot, &capability, retired)?;
         // Whoever registers has had it approved; should this write fail, the approval is of a version that is not there.
-        if !self.is_approved(&capability)? {
+        if !self.is_approved(&capability)? || self.is_unchecked(&capability)? {
             self.approve(&capability, &new.now)?;
         }
         if let Some(previous) = previous

@@ -51,6 +51,12 @@ pub(super) async fn exec(
     if !inside {
         return Err(refuse(ErrorKind::Denied, format!("workdir {dir} lies outside the workspace")));
     }
+    let real = |path: &Path| path.canonicalize().ok();
+    match (real(Path::new(&dir)), real(call.dispatch.workspace())) {
+        (Some(dir), Some(workspace)) if dir.starts_with(&workspace) => {}
+        (None, _) => return Err(refuse(ErrorKind::NotFound, format!("文件不存在 (no such folder): workdir {dir}"))),
+        _ => return Err(refuse(ErrorKind::Denied, format!("workdir {dir} leads outside the workspace"))),
+    }
     let seconds = args.timeout_s.unwrap_or(SECONDS);
     let home = parts.home.clone().unwrap_or_else(|| PathBuf::from("/"));
     let command = view(&args.command, call.dispatch.workspace(), &home);
@@ -64,10 +70,15 @@ pub(super) async fn exec(
         limits: ProcessLimits { timeout_ms: seconds * 1000, ..ProcessLimits::STANDARD },
     };
     let request = ProcessRequest { plan, program: shell, command, env: Vec::new(), stdin: Stdin::Closed };
-    let done = call
+    let ran = call
         .dispatch
         .exec(request, &mut *call.approver, call.cancel, |_, part| on_output(&String::from_utf8_lossy(part)))
-        .await?;
+        .await;
+    let done = match ran {
+        // That this command cannot be isolated here ends no conversation.
+        Err(CallError::Fatal(body)) if body.kind == ErrorKind::Sandbox => return Err(CallError::RespondToModel(body)),
+        other => other?,
+    };
     let (stdout, stderr) = (done.outcome.stdout_text(), done.outcome.stderr_text());
     let exit = &done.outcome.exit;
     let mut text = match exit.class {

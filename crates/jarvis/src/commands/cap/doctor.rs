@@ -155,6 +155,8 @@ fn failing(found: &Failing) -> Finding {
     let errors: Vec<String> = found.errors.iter().map(|(class, count)| format!("{class} {count}×")).collect();
     let command = match &found.better {
         Some(version) => format!("jarvis cap rollback {} {version}", found.name),
+        // An import that nobody has looked at.
+        None if found.runs == 0 => format!("jarvis cap check {}", found.name),
         None => format!("jarvis cap repair {}", found.name),
     };
     Finding {

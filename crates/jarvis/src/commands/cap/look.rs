@@ -102,7 +102,7 @@ pub fn show(home: &Home, name: &str, with_code: bool, json: bool) -> Outcome {
         add("failed", format!("{}  {} → {}", call.version, call.args, call.error));
     }
     if capability.status == Status::Quarantined {
-        add("quarantined", format!("to mend it: jarvis cap repair {}", capability.name));
+        add("quarantined", dispatch.way_back(&capability)?);
     }
     if !code.matches_digest {
         let name = &capability.name;
