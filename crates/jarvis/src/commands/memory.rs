@@ -90,8 +90,8 @@ pub struct Add {
 }
 
 #[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
 pub struct ForgetArgs {
-    #[arg(required_unless_present = "query", conflicts_with = "query")]
     ids: Vec<String>,
     /// Every note and proposal that has all of these words.
     #[arg(long, value_name = "WORDS")]

@@ -83,8 +83,8 @@ pub enum Format {
 }
 
 #[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
 pub struct Rm {
-    #[arg(required_unless_present = "older_than", conflicts_with = "older_than")]
     ids: Vec<String>,
     /// Every session, of all folders, that has not changed for so long: 30d, 12h, 8w.
     #[arg(long, value_name = "TIME", value_parser = hours)]
