@@ -79,7 +79,7 @@ pub(crate) fn changed_by_hand(capability: &Capability) -> ErrorBody {
     let name = &capability.name;
     let message =
         format!("the code or definition of `{name}` was changed by hand since it was verified, so it does not run");
-    ErrorBody::new(ErrorKind::Denied, message).hint("jarvis cap register makes a checked version of it")
+    ErrorBody::new(ErrorKind::Denied, message).hint(format!("jarvis cap check {name} makes a checked version of it"))
 }
 
 pub(crate) fn unapproved(capability: &Capability) -> ErrorBody {

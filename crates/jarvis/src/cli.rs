@@ -428,7 +428,6 @@ mod tests {
             &["thanks"],
             &["what"],
             &["that"],
-            &["test"],
             &["cat"],
             &["hello", "there"],
             &["help", "me"],
