@@ -1,6 +1,7 @@
 //! The history of a session with its summary, and what a model is sent of it.
 
 use crate::context::{self, Input, Strategy, Summariser, Summary};
+use crate::record::Record;
 use crate::turn::Turn;
 use jarvis_model::{ModelError, ModelHandle};
 use jarvis_protocol::{Event, Message, Role};
@@ -11,10 +12,12 @@ const NEXT_TRY: usize = 20;
 /// Builds until the counted tokens fit.
 const COUNTS: usize = 4;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Conversation {
-    /// All of it; nothing is taken away by what is sent.
+    /// All of it; nothing is taken away by what is sent. Grows by [`Conversation::push`] alone.
     pub history: Vec<Message>,
+    /// Where it is kept on disk, if it is.
+    pub record: Option<Record>,
     pub summary: Summary,
     pub strategy: Strategy,
     /// Of this turn: notes from other conversations.
@@ -25,6 +28,25 @@ pub(crate) struct Conversation {
 impl Conversation {
     pub fn new(strategy: Strategy) -> Self {
         Self { strategy, ..Self::default() }
+    }
+
+    /// One step of the conversation; on disk when this returns, where it is kept.
+    pub fn push(&mut self, messages: impl IntoIterator<Item = Message>, turn: &mut Turn) {
+        self.history.extend(messages);
+        self.save(turn);
+    }
+
+    /// What is not on disk yet, with what was spent since.
+    pub fn save(&mut self, turn: &mut Turn) {
+        if let Some(record) = &mut self.record {
+            record.save(&self.history, turn.take_unwritten());
+        }
+    }
+
+    fn keep_summary(&mut self) {
+        if let Some(record) = &mut self.record {
+            record.set_summary(&self.summary);
+        }
     }
 
     /// The messages behind the system prompt, when `kept` tokens are used by everything else.
@@ -78,6 +100,7 @@ impl Conversation {
         let budget = context::budget(model, 6_000).max(1_000);
         let summariser = Summariser { model, budget, cancel };
         summariser.run(&self.history, &mut self.summary, true, turn, emit).await?;
+        self.keep_summary();
         Ok(self.summary.covers)
     }
 
@@ -89,7 +112,10 @@ impl Conversation {
         emit: &mut (dyn FnMut(Event) + Send),
     ) -> Result<(), ModelError> {
         match summariser.run(&self.history, &mut self.summary, all, turn, emit).await {
-            Ok(()) => self.failed_at = None,
+            Ok(()) => {
+                self.failed_at = None;
+                self.keep_summary();
+            }
             Err(ModelError::Cancelled) => return Err(ModelError::Cancelled),
             Err(error) => {
                 self.failed_at = Some(self.history.len());
@@ -103,14 +129,14 @@ impl Conversation {
 
     /// Makes the history valid after a turn that did not end by an answer: every call has a result, and the last word is
     /// the assistant's.
-    pub fn close(&mut self, why: &str) {
-        let open = open_calls(&self.history);
-        for id in open {
-            self.history.push(Message::tool(id, format!("no result: {why}"), true));
+    pub fn close(&mut self, why: &str, turn: &mut Turn) {
+        let open = open_calls(&self.history).into_iter();
+        let mut missing: Vec<Message> = open.map(|id| Message::tool(id, format!("no result: {why}"), true)).collect();
+        let last = missing.last().or(self.history.last());
+        if last.is_some_and(|m| m.role != Role::Assistant || !m.tool_calls.is_empty()) {
+            missing.push(Message::assistant(format!("({why})")));
         }
-        if self.history.last().is_some_and(|m| m.role != Role::Assistant || !m.tool_calls.is_empty()) {
-            self.history.push(Message::assistant(format!("({why})")));
-        }
+        self.push(missing, turn);
     }
 }
 

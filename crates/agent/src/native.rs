@@ -23,6 +23,10 @@ came. Answer in the language of the request, briefly.";
 const BUILTINS: &str = "For files of the workspace use the file tools, for the person's own programs shell_exec; read before you \
 change. What computes, converts or fetches data and will be wanted again is a capability, not a command line.";
 
+/// With the tools of the memory.
+const MEMORY: &str = "What a person says of themselves, their projects and decisions that will still matter in another \
+conversation: propose it with remember. What was said in earlier ones: recall.";
+
 /// Tokens kept free for the reply.
 const REPLY_TOKENS: u32 = 4096;
 /// Characters of one tool result that reach the model.
@@ -34,7 +38,10 @@ type Ended = Result<(String, StopReason), ErrorBody>;
 
 pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Conversation, turn: &mut Turn) -> Ended {
     let Front { now, model, emit, approver, cancel } = front;
-    let system = if tools.has_builtins() { format!("{SYSTEM} {BUILTINS}") } else { SYSTEM.to_owned() };
+    let mut system = if tools.has_builtins() { format!("{SYSTEM} {BUILTINS}") } else { SYSTEM.to_owned() };
+    if tools.has_memory() {
+        system = format!("{system} {MEMORY}");
+    }
     let kept = kept_tokens(&system, tools.specs());
     let mut results: Vec<(String, Value)> = Vec::new();
     let mut failures: Vec<ToolCall> = Vec::new();
@@ -55,11 +62,15 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
         if !reply.text.trim().is_empty() {
             said.clone_from(&reply.text);
         }
-        let history = &mut conversation.history;
         if reply.tool_calls.is_empty() && reply.malformed_calls.is_empty() {
-            return Ok(finish(reply, history, &results, emit));
+            let (answer, reason) = finish(reply, &results, emit);
+            let said = answer.text.clone();
+            conversation.push([answer], turn);
+            return Ok((said, reason));
         }
-        keep_reply(&reply, history);
+        // Before anything is run: what dies with the process is known to have been begun.
+        conversation.push([with_calls(&reply)], turn);
+        let mut answers = Vec::new();
         for call in &reply.malformed_calls {
             let problem = format!(
                 "the arguments could not be read, nothing was run: {}. They were: {}",
@@ -72,7 +83,7 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
                 content: json!({"error": problem}),
                 duration_ms: 0.0,
             });
-            history.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
+            answers.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
         }
         let (outcomes, fatal) = calls::run(tools, &reply.tool_calls, emit, approver, cancel).await;
         let mut repeated = false;
@@ -84,14 +95,14 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
             }
             match outcome.result {
                 Ok(value) => {
-                    history.push(Message::tool(&call.id, fenced(&call.name, &value_text(&value)), false));
+                    answers.push(Message::tool(&call.id, fenced(&call.name, &value_text(&value)), false));
                     if call.name == bootstrap::EXECUTE {
                         let name = call.args.get("name").and_then(Value::as_str).unwrap_or_default();
                         results.push((name.to_owned(), value.get("result").cloned().unwrap_or_default()));
                     }
                 }
                 Err(problem) => {
-                    history.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
+                    answers.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
                     failures.push(call.clone());
                     let same = failures.iter().filter(|f| f.name == call.name && f.args == call.args).count();
                     if same >= SAME_FAILURES {
@@ -102,6 +113,7 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
                 }
             }
         }
+        conversation.push(answers, turn);
         if let Some(body) = fatal {
             return Err(body);
         }
@@ -109,11 +121,11 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
             return Ok((said, StopReason::Cancelled));
         }
         if repeated {
-            return Ok(stopped(said, &results, StopReason::RepeatedFailure, history));
+            return Ok(stopped(said, &results, StopReason::RepeatedFailure, conversation, turn));
         }
         if let Some(bound) = turn.exceeded() {
             emit(Event::Notice { message: format!("stopped: a limit of this turn was reached ({bound:?})") });
-            return Ok(stopped(said, &results, bound, history));
+            return Ok(stopped(said, &results, bound, conversation, turn));
         }
     }
 }
@@ -159,22 +171,21 @@ async fn ask(
 }
 
 /// The reply with all its calls, the unreadable ones too: each gets a result, so the history stays valid.
-fn keep_reply(reply: &Completion, conversation: &mut Vec<Message>) {
+fn with_calls(reply: &Completion) -> Message {
     let mut message = Message::assistant(&reply.text);
     message.reasoning.clone_from(&reply.reasoning);
     message.tool_calls.clone_from(&reply.tool_calls);
     let unreadable =
         reply.malformed_calls.iter().map(|c| ToolCall { id: c.id.clone(), name: c.name.clone(), args: json!({}) });
     message.tool_calls.extend(unreadable);
-    conversation.push(message);
+    message
 }
 
 fn finish(
     reply: Completion,
-    conversation: &mut Vec<Message>,
     results: &[(String, Value)],
     emit: &mut (dyn FnMut(Event) + Send),
-) -> (String, StopReason) {
+) -> (Message, StopReason) {
     let mut answer = reply.text;
     if let Some(exact) = missing_exact(&answer, results) {
         let addition = format!("\n\n{exact}");
@@ -183,13 +194,12 @@ fn finish(
     }
     let mut message = Message::assistant(&answer);
     message.reasoning = reply.reasoning;
-    conversation.push(message);
     let reason = match reply.finish {
         Finish::Stop | Finish::ToolCalls => StopReason::EndTurn,
         Finish::Length => StopReason::ReplyCut,
         Finish::ContentFilter => StopReason::Refused,
     };
-    (answer, reason)
+    (message, reason)
 }
 
 /// A turn that a bound ended still says what it has.
@@ -197,13 +207,14 @@ fn stopped(
     mut said: String,
     results: &[(String, Value)],
     reason: StopReason,
-    conversation: &mut Vec<Message>,
+    conversation: &mut Conversation,
+    turn: &mut Turn,
 ) -> (String, StopReason) {
     if let Some((name, value)) = results.last() {
         said.push_str(&format!("\n\nLast result, of {name}: {}", crate::answer::plain(value)));
     }
     let said = said.trim().to_owned();
-    conversation.push(Message::assistant(&said));
+    conversation.push([Message::assistant(&said)], turn);
     (said, reason)
 }
 

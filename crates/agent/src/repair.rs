@@ -50,7 +50,7 @@ async fn drive(front: Front<'_>, tools: Bootstrap, turn: &mut Turn) -> Result<()
     let Some(repair) = tools.repair() else { return Ok(()) };
     let name = repair.capability.name.to_string();
     let mut conversation = Conversation::new(Strategy::Window);
-    conversation.history.push(Message::user(repair.request()));
+    conversation.push([Message::user(repair.request())], turn);
     let (said, reason) = native::run(front, &Toolbox::new(tools, false), &mut conversation, turn).await?;
     // Not what the model says, but what was registered.
     if turn.built.contains(&name) {

@@ -4,12 +4,16 @@ use crate::{
     bootstrap::Bootstrap,
     context::Strategy,
     conversation::Conversation,
-    native, staged,
+    native,
+    record::{Record, summary_of},
+    remember::Memory,
+    staged,
     toolbox::Toolbox,
     turn::{Front, Turn},
 };
 use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
+use jarvis_memory::{Loaded, SessionStore, SessionWriter};
 use jarvis_model::{Embedder, ModelHandle, Price};
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, StopReason, Usage};
 use jiff::tz::TimeZone;
@@ -65,6 +69,7 @@ pub struct Session {
     conversation: Conversation,
     pub(crate) usage: Usage,
     embedder: Option<Arc<dyn Embedder>>,
+    memory: Option<Memory>,
 }
 
 /// How a turn ended; the same was told by its last event.
@@ -80,7 +85,38 @@ const MESSAGE_BYTES: usize = 4 << 20;
 impl Session {
     pub fn new(parts: SessionParts) -> Self {
         let conversation = Conversation::new(parts.strategy);
-        Self { parts, conversation, usage: Usage::default(), embedder: None }
+        Self { parts, conversation, usage: Usage::default(), embedder: None, memory: None }
+    }
+
+    /// It is kept on disk from its first message on.
+    pub fn recorded(mut self, record: Record) -> Self {
+        self.conversation.record = Some(record);
+        self
+    }
+
+    /// Goes on with a session that was kept.
+    pub fn resumed(mut self, store: SessionStore, writer: SessionWriter, loaded: Loaded) -> Self {
+        self.parts.id = writer.id().to_owned();
+        self.usage = loaded.info.usage;
+        self.conversation.summary = summary_of(&loaded);
+        let mut record = Record::resumed(store, writer);
+        if loaded.info.model.as_deref() != Some(self.parts.model.id()) {
+            record.set_model(self.parts.model.id());
+        }
+        if loaded.info.strategy.as_deref() != Some(self.parts.strategy.as_str()) {
+            record.set_strategy(self.parts.strategy.as_str());
+        }
+        self.conversation.history = loaded.messages;
+        self.conversation.record = Some(record);
+        // Nothing is spent by it.
+        let mut turn = Turn::start(self.parts.limits, None);
+        self.conversation.close("the process ended before an answer", &mut turn);
+        self
+    }
+
+    /// Notes of other conversations are told and proposed.
+    pub fn with_memory(self, memory: Option<Memory>) -> Self {
+        Self { memory, ..self }
     }
 
     /// Capabilities are searched by meaning too, where there is an embedder.
@@ -107,6 +143,9 @@ impl Session {
 
     /// Switches the model for the turns to come.
     pub fn set_model(&mut self, model: ModelHandle, mode: Mode, price: Option<Price>) {
+        if let Some(record) = &mut self.conversation.record {
+            record.set_model(model.id());
+        }
         self.parts.model = model;
         self.parts.mode = mode;
         self.parts.price = price;
@@ -123,8 +162,14 @@ impl Session {
         cancel: &CancellationToken,
     ) -> TurnEnd {
         let mut turn = Turn::start(self.parts.limits, self.parts.price);
+        let checked = check_message(text);
+        if checked.is_ok()
+            && let Some(id) = self.conversation.record.as_mut().and_then(Record::begin)
+        {
+            self.parts.id = id;
+        }
         emit(Event::TurnStarted { session: self.parts.id.clone(), model: self.parts.model.id().to_owned() });
-        if let Err(error) = check_message(text) {
+        if let Err(error) = checked {
             return failed(error, &turn, emit);
         }
         let result = self.answer(text, &mut turn, emit, approver, cancel).await;
@@ -132,8 +177,9 @@ impl Session {
         match result {
             Ok((answer, stop_reason)) => {
                 if stop_reason == StopReason::Cancelled {
-                    self.conversation.close("cancelled by the person");
+                    self.conversation.close("cancelled by the person", &mut turn);
                 }
+                self.tell_unkept(&mut turn, emit);
                 emit(Event::TurnCompleted {
                     answer: answer.clone(),
                     duration_ms: turn.duration_ms(),
@@ -145,7 +191,8 @@ impl Session {
                 TurnEnd::Completed { answer, stop_reason }
             }
             Err(error) => {
-                self.conversation.close(&format!("the turn failed: {}", error.message));
+                self.conversation.close(&format!("the turn failed: {}", error.message), &mut turn);
+                self.tell_unkept(&mut turn, emit);
                 failed(error, &turn, emit)
             }
         }
@@ -160,7 +207,29 @@ impl Session {
         let mut turn = Turn::start(self.parts.limits, self.parts.price);
         let done = self.conversation.compact(&self.parts.model, &mut turn, emit, cancel).await;
         self.usage.add(turn.usage);
+        self.tell_unkept(&mut turn, emit);
         done.map_err(|e| e.body())
+    }
+
+    /// What was spent without a message is written too; what cannot be written is said once.
+    fn tell_unkept(&mut self, turn: &mut Turn, emit: &mut (dyn FnMut(Event) + Send)) {
+        self.conversation.save(turn);
+        if let Some(message) = self.conversation.record.as_mut().and_then(Record::problem) {
+            emit(Event::Notice { message });
+        }
+    }
+
+    /// The notes that fit the question, where the strategy tells them.
+    async fn recall(&mut self, text: &str, emit: &mut (dyn FnMut(Event) + Send), cancel: &CancellationToken) {
+        self.conversation.memories.clear();
+        let Some(memory) = self.memory.as_ref().filter(|_| self.parts.strategy.remembers()) else { return };
+        let told = tokio::select! {
+            told = memory.told(text) => told,
+            () = cancel.cancelled() => return,
+        };
+        let (memories, notices) = told;
+        self.conversation.memories = memories;
+        notices.into_iter().for_each(|message| emit(Event::Notice { message }));
     }
 
     /// Date and time for a person, with the zone.
@@ -177,14 +246,16 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<(String, StopReason), ErrorBody> {
         let native = is_native(&self.parts);
-        self.conversation.history.push(Message::user(text));
+        self.conversation.push([Message::user(text)], turn);
         self.parts.forge.dispatch().warm();
+        self.recall(text, emit, cancel).await;
         let now = self.now();
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id())
                 .with_embedder(self.embedder.clone());
-            let tools = Toolbox::new(bootstrap, self.parts.builtins);
+            let memory = self.memory.clone().filter(|_| self.parts.builtins);
+            let tools = Toolbox::new(bootstrap, self.parts.builtins).with_memory(memory, &self.parts.id);
             native::run(front, &tools, &mut self.conversation, turn).await
         } else {
             staged::run(front, &self.parts.forge, self.embedder.as_ref(), &mut self.conversation, turn).await

@@ -1,6 +1,7 @@
 //! All tools of a conversation: the three that lead to capabilities, and the built-in ones.
 
 use crate::bootstrap::{self, Bootstrap, Did};
+use crate::remember::{self, Memory};
 use jarvis_dispatch::{Approver, CallError, builtin_specs, changes_something};
 use jarvis_protocol::{Event, ToolCall, ToolSpec};
 use serde_json::Value;
@@ -10,6 +11,8 @@ pub(crate) struct Toolbox {
     bootstrap: Bootstrap,
     specs: Vec<ToolSpec>,
     builtins: bool,
+    /// With the session that notes are learned in.
+    memory: Option<(Memory, String)>,
 }
 
 impl Toolbox {
@@ -18,7 +21,20 @@ impl Toolbox {
         if builtins {
             specs.extend(builtin_specs());
         }
-        Self { bootstrap, specs, builtins }
+        Self { bootstrap, specs, builtins, memory: None }
+    }
+
+    /// With the tools that remember and recall.
+    pub fn with_memory(mut self, memory: Option<Memory>, session: &str) -> Self {
+        self.memory = memory.map(|memory| (memory, session.to_owned()));
+        if self.memory.is_some() {
+            self.specs.extend(remember::specs());
+        }
+        self
+    }
+
+    pub fn has_memory(&self) -> bool {
+        self.memory.is_some()
     }
 
     pub fn specs(&self) -> &[ToolSpec] {
@@ -45,6 +61,11 @@ impl Toolbox {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(Value, Did), CallError> {
+        if let Some((memory, session)) = &self.memory
+            && [remember::REMEMBER, remember::RECALL].contains(&call.name.as_str())
+        {
+            return memory.call(&call.name, &call.args, session, self.bootstrap.dispatch(), emit).await;
+        }
         if !self.builtins || !builtin_specs().iter().any(|spec| spec.name == call.name) {
             return self.bootstrap.call(&call.name, &call.args, emit, approver, cancel).await;
         }

@@ -26,6 +26,8 @@ pub(crate) struct Turn {
     pub rounds: u32,
     /// What the turn had used, and when, at the last registration in it.
     last_built: (Usage, Instant),
+    /// Written with the session.
+    written: Usage,
     limits: TurnLimits,
     price: Option<Price>,
 }
@@ -37,6 +39,7 @@ impl Turn {
             started,
             last_built: (Usage::default(), started),
             usage: Usage::default(),
+            written: Usage::default(),
             built: Vec::new(),
             used: Vec::new(),
             rounds: 0,
@@ -82,21 +85,31 @@ impl Turn {
     /// What was spent since the turn began, or since this was asked last: at each registration, what building took.
     pub fn take_spent(&mut self) -> (Usage, Duration) {
         let (before, since) = std::mem::replace(&mut self.last_built, (self.usage, Instant::now()));
-        let now = self.usage;
-        let spent = Usage {
-            input_tokens: now.input_tokens.saturating_sub(before.input_tokens),
-            output_tokens: now.output_tokens.saturating_sub(before.output_tokens),
-            cached_tokens: now.cached_tokens.saturating_sub(before.cached_tokens),
-            cost_usd: (now.cost_usd - before.cost_usd).max(0.0),
-            ..now
-        };
-        (spent, since.elapsed())
+        (since_then(self.usage, before), since.elapsed())
+    }
+
+    /// What was spent since this was asked last: each part is written with the session once.
+    pub fn take_unwritten(&mut self) -> Usage {
+        let before = std::mem::replace(&mut self.written, self.usage);
+        since_then(self.usage, before)
     }
 
     pub fn mark_used(&mut self, name: &str) {
         if !self.used.iter().any(|n| n == name) {
             self.used.push(name.to_owned());
         }
+    }
+}
+
+fn since_then(now: Usage, before: Usage) -> Usage {
+    Usage {
+        input_tokens: now.input_tokens.saturating_sub(before.input_tokens),
+        output_tokens: now.output_tokens.saturating_sub(before.output_tokens),
+        cached_tokens: now.cached_tokens.saturating_sub(before.cached_tokens),
+        cache_write_tokens: now.cache_write_tokens.saturating_sub(before.cache_write_tokens),
+        reasoning_tokens: now.reasoning_tokens.saturating_sub(before.reasoning_tokens),
+        cost_usd: (now.cost_usd - before.cost_usd).max(0.0),
+        estimated: now.estimated,
     }
 }
 

@@ -20,6 +20,7 @@ Examples:
   echo \"a long text\" | jarvis -           the question from stdin
   jarvis --json \"…\"                       one JSON event a line
   jarvis --model ollama/qwen2.5:7b \"…\"    another model
+  jarvis --continue \"and of 91?\"          goes on with the latest session of this folder
   jarvis cap list                         what it has learned";
 
 /// An agent that grows its own capabilities: it looks for a capability, writes and proves one where none fits, and keeps it.
@@ -30,6 +31,9 @@ pub struct Cli {
     pub common: Common,
     #[command(flatten)]
     pub turn: Turn,
+    /// Go on with the latest session of this folder.
+    #[arg(long = "continue")]
+    pub go_on: bool,
     #[command(subcommand)]
     pub command: Option<Command>,
     /// The question; all words are joined. `-` reads it from stdin.
@@ -48,6 +52,9 @@ struct Question {
     common: Common,
     #[command(flatten)]
     turn: Turn,
+    /// Go on with the latest session of this folder.
+    #[arg(long = "continue")]
+    go_on: bool,
     #[arg(value_name = "QUESTION")]
     question: Vec<String>,
 }
@@ -204,7 +211,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Outcome {
     match cli.command {
         Some(command) => commands::run(command, &cli.common),
-        None => commands::ask::run(cli.question, cli.meant.as_deref(), &cli.common, cli.turn),
+        None => commands::ask::run(cli.question, cli.meant.as_deref(), &cli.common, cli.turn, cli.go_on),
     }
 }
 
@@ -251,9 +258,9 @@ fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
         Some(first) => {
             // After `--` it is a question, whatever it looks like.
             let meant = if first == "--" { None } else { Some(first.to_string_lossy().into_owned()) };
-            let Question { common, turn, question } = Question::try_parse_from(args)?;
+            let Question { common, turn, go_on, question } = Question::try_parse_from(args)?;
             let meant = meant.filter(|_| question.len() <= 2).and_then(|word| meant_command(&command, &word));
-            Ok(Cli { common, turn, command: None, question, meant })
+            Ok(Cli { common, turn, go_on, command: None, question, meant })
         }
     }
 }

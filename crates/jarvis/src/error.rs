@@ -70,6 +70,31 @@ impl From<jarvis_model::fetch::FetchError> for Failure {
     }
 }
 
+impl From<jarvis_memory::SessionError> for Failure {
+    fn from(error: jarvis_memory::SessionError) -> Self {
+        let body = error.body();
+        Failure::Body(match &error {
+            jarvis_memory::SessionError::Busy { id, .. } => body.hint(format!(
+                "go on there, end that process, or go on in a copy: jarvis session fork {id}, then jarvis chat --resume"
+            )),
+            jarvis_memory::SessionError::NotFound(_) => body.hint("`jarvis session list --all` shows those there are"),
+            _ => body,
+        })
+    }
+}
+
+impl From<jarvis_memory::MemoryError> for Failure {
+    fn from(error: jarvis_memory::MemoryError) -> Self {
+        let body = error.body();
+        Failure::Body(match &error {
+            jarvis_memory::MemoryError::NotFound(_) => {
+                body.hint("`jarvis memory list` shows the notes, `jarvis memory proposals` what waits for a yes")
+            }
+            _ => body,
+        })
+    }
+}
+
 impl From<jarvis_forge::ForgeError> for Failure {
     fn from(error: jarvis_forge::ForgeError) -> Self {
         Failure::Body(error.body())

@@ -11,6 +11,11 @@ pub const MOST: u64 = 16 << 20;
 
 /// The whole text. A device or a pipe could go on for ever, so only plain files are read.
 pub fn text(path: &Path) -> Outcome<String> {
+    text_of(path, MOST)
+}
+
+/// The same with another bound.
+pub fn text_of(path: &Path, most: u64) -> Outcome<String> {
     let failed = |e: std::io::Error| unreadable(path, &e);
     // Opening a pipe would wait for somebody to write.
     let file = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path);
@@ -22,19 +27,23 @@ pub fn text(path: &Path) -> Outcome<String> {
     if !meta.is_file() {
         return Err(usage(format!("{} is no plain file", path.display()), "name a file, or - for stdin"));
     }
-    bounded(file, path)
+    bounded(file, path, most)
 }
 
 /// Standard input, to its end.
 pub fn stdin() -> Outcome<String> {
-    bounded(std::io::stdin().lock(), Path::new("stdin"))
+    stdin_of(MOST)
 }
 
-fn bounded(from: impl Read, name: &Path) -> Outcome<String> {
+pub fn stdin_of(most: u64) -> Outcome<String> {
+    bounded(std::io::stdin().lock(), Path::new("stdin"), most)
+}
+
+fn bounded(from: impl Read, name: &Path, most: u64) -> Outcome<String> {
     let mut bytes = Vec::new();
-    from.take(MOST + 1).read_to_end(&mut bytes).map_err(|e| unreadable(name, &e))?;
-    if bytes.len() as u64 > MOST {
-        let message = format!("{} is longer than {} MiB", name.display(), MOST >> 20);
+    from.take(most + 1).read_to_end(&mut bytes).map_err(|e| unreadable(name, &e))?;
+    if bytes.len() as u64 > most {
+        let message = format!("{} is longer than {} MiB", name.display(), most >> 20);
         return Err(usage(message, "shorten it; what is that long is for a capability that was granted the file"));
     }
     String::from_utf8(bytes).map_err(|e| {

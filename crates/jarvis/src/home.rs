@@ -55,6 +55,21 @@ impl Home {
         self.root.join("audit")
     }
 
+    /// Conversations. Apart from the database above, which can be made anew.
+    pub fn sessions(&self) -> PathBuf {
+        self.root.join("sessions.db")
+    }
+
+    /// Notes, as Markdown.
+    pub fn memory(&self) -> PathBuf {
+        self.root.join("memory")
+    }
+
+    /// What they are found by; it can be made anew.
+    pub fn memory_index(&self) -> PathBuf {
+        self.root.join("memory.db")
+    }
+
     /// Packages that Python capabilities import.
     pub fn packages(&self) -> PathBuf {
         self.root.join("packages")

@@ -7,6 +7,7 @@ mod config;
 mod error;
 mod files;
 mod home;
+mod kept;
 mod model;
 mod programs;
 mod pull;

@@ -4,6 +4,7 @@ use crate::cli::{Place, Reach, Tape, Turn};
 use crate::config::{Settings, Tools};
 use crate::error::{Outcome, config, disk, failed, usage};
 use crate::home::Home;
+use crate::kept::{self, Kept};
 use crate::model::Choice;
 use crate::signals::Signals;
 use crate::{programs, pull, secrets, term};
@@ -209,7 +210,17 @@ fn limits(settings: &Settings, turn: &Turn) -> TurnLimits {
     limits
 }
 
-pub fn session(
+/// A conversation that is kept, with what it is told of others.
+pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Turn, home: &Home, kept: Kept) -> Session {
+    let model = answerer.handle.id().to_owned();
+    let embedder = kept.embedder.clone();
+    let memory = kept::memory(home, settings, embedder.clone(), &turn.reach);
+    let session = unkept(answerer, forge, settings, turn, embedder).with_memory(memory);
+    kept.record(session, &model, settings.context)
+}
+
+/// One that leaves nothing behind.
+pub fn unkept(
     answerer: Answerer,
     forge: Forge,
     settings: &Settings,

@@ -18,8 +18,14 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("model", &["protocol"]),
     ("dispatch", &["protocol", "policy", "audit", "sandbox", "registry", "shell"]),
     ("forge", &["protocol", "model", "registry", "dispatch"]),
-    ("agent", &["protocol", "model", "registry", "dispatch", "forge"]),
-    ("jarvis", &["protocol", "policy", "audit", "sandbox", "shell", "registry", "model", "dispatch", "forge", "agent"]),
+    ("agent", &["protocol", "memory", "model", "registry", "dispatch", "forge"]),
+    (
+        "jarvis",
+        &[
+            "protocol", "policy", "audit", "sandbox", "shell", "registry", "memory", "model", "dispatch", "forge",
+            "agent",
+        ],
+    ),
 ];
 
 fn metadata() -> Value {

@@ -2,6 +2,8 @@
 //! still be read in the file.
 
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -25,6 +27,9 @@ pub(crate) fn open(path: &Path, part: &'static str, steps: Steps, durable: bool)
         // If this fails, opening the file says so.
         let _ = std::fs::create_dir_all(folder);
     }
+    // What was said and learned is its owner's alone; SQLite gives its other files the same mode. If this fails, opening
+    // the file says so.
+    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut db = Connection::open(path)?;
     db.busy_timeout(LONGEST_WAIT)?;
     patiently(|| db.pragma_update(None, "journal_mode", "WAL"))?;

@@ -64,13 +64,13 @@ pub(crate) async fn run<'a>(
     let mut flow = Flow { front, forge, embedder, turn };
     match flow.answer(&request, conversation).await {
         Ok((answer, reason)) => {
-            conversation.history.push(Message::assistant(&answer));
+            conversation.push([Message::assistant(&answer)], flow.turn);
             Ok((answer, reason))
         }
         Err(Stop::Bound(reason)) => {
             let message = format!("stopped: a limit of this turn was reached ({reason:?})");
             (flow.front.emit)(Event::Notice { message });
-            conversation.close("a limit of the turn was reached");
+            conversation.close("a limit of the turn was reached", flow.turn);
             Ok((String::new(), reason))
         }
         Err(Stop::Cancelled) => Ok((String::new(), StopReason::Cancelled)),

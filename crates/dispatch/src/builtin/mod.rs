@@ -76,6 +76,24 @@ impl Dispatch {
     }
 }
 
+impl Dispatch {
+    /// What the assistant does for itself, such as proposing a note: on the audit before and after. `work` is polled
+    /// only once the intent is on disk.
+    pub async fn own_tool(
+        &self,
+        tool: &str,
+        args: Value,
+        work: impl Future<Output = Result<Value, ErrorBody>> + Send,
+    ) -> Result<Value, CallError> {
+        self.record(Kind::Intent, tool, json!({"subject": {"kind": "own"}, "args": args}))?;
+        let done = work.await;
+        let exit = if done.is_ok() { "ok" } else { "failed" };
+        let error = done.as_ref().err().map(|body| body.message.as_str());
+        self.record(Kind::Outcome, tool, json!({"subject": {"kind": "own"}, "exit": exit, "error": error}))?;
+        done.map_err(CallError::RespondToModel)
+    }
+}
+
 fn read_args<T: DeserializeOwned>(args: &Value) -> Result<T, CallError> {
     serde_json::from_value(args.clone()).map_err(|e| CallError::respond(ErrorKind::Usage, format!("arguments: {e}")))
 }

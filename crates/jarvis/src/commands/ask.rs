@@ -3,6 +3,7 @@
 use crate::cli::{Common, Turn};
 use crate::error::{Failure, Outcome, clean, exit_code, failed, tell, usage};
 use crate::home::Home;
+use crate::kept::{Kept, LATEST};
 use crate::show::Show;
 use crate::{config, model, run, term};
 use jarvis_agent::TurnEnd;
@@ -14,14 +15,14 @@ use std::time::{Duration, Instant};
 const STDIN_BYTES: u64 = 64 << 20;
 
 /// `meant` is the command that the words look like, if they do.
-pub fn run(words: Vec<String>, meant: Option<&str>, common: &Common, flags: Turn) -> Outcome {
+pub fn run(words: Vec<String>, meant: Option<&str>, common: &Common, flags: Turn, go_on: bool) -> Outcome {
     let started = Instant::now();
     if words.is_empty() && std::io::stdin().is_terminal() {
-        return super::chat::run(&super::chat::Chat { turn: flags }, common);
+        return super::chat::run(&super::chat::Chat { turn: flags, go_on, resume: None }, common);
     }
     let outcome = match meant {
         Some(command) => Err(no_question(&words, command)),
-        None => question(words).and_then(|question| turn(&question, common, &flags)),
+        None => question(words).and_then(|question| turn(&question, common, &flags, go_on)),
     };
     match outcome {
         // With --json every failure, also one before the turn began, is the last event.
@@ -74,19 +75,20 @@ fn from_stdin() -> Outcome<String> {
     String::from_utf8(bytes).map_err(|_| usage("the question on stdin is not UTF-8 text", "convert it with iconv"))
 }
 
-fn turn(question: &str, common: &Common, flags: &Turn) -> Outcome {
+fn turn(question: &str, common: &Common, flags: &Turn, go_on: bool) -> Outcome {
     let home = Home::find()?;
     let settings = config::load(&home)?;
-    let choice = model::choose(&settings, common.model.as_deref())?;
+    let embedder = model::embedder(&settings, &home)?;
+    let kept = Kept::open(&home, embedder, go_on.then_some(LATEST), &flags.reach.place)?;
+    let choice = kept.choose(&settings, common.model.as_deref())?;
     // Before anything is fetched for it.
     run::fits(question, &choice.id, choice.context_tokens(&settings))?;
-    let embedder = model::embedder(&settings, &home)?;
     run::enter(&flags.reach.place)?;
     let forge = run::forge(&settings, &flags.reach, &home)?;
     run::block(async |signals| {
         let cancel = signals.work();
         let answerer = run::answerer(&choice, &settings, flags, &home, &cancel).await?;
-        let mut session = run::session(answerer, forge, &settings, flags, embedder);
+        let mut session = run::session(answerer, forge, &settings, flags, &home, kept);
         let mut show = Show::new(common.json);
         let mut approver = run::approver(common.json, &cancel);
         let end = session.turn(question, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;

@@ -4,6 +4,7 @@ use crate::cli::{Common, Turn};
 use crate::config::Settings;
 use crate::error::{Failure, Outcome, failed, tell};
 use crate::home::Home;
+use crate::kept::{Kept, LATEST};
 use crate::show::Show;
 use crate::signals::Signals;
 use crate::{config, model, run, term};
@@ -19,12 +20,19 @@ use tokio::sync::mpsc;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  jarvis chat --model local\n\nIn the conversation: /help /model /cost /compact /tools /exit. \
+    after_help = "Examples:\n  jarvis chat --model local\n  jarvis chat --resume              the latest session of this folder\n  \
+jarvis chat --resume 20260314-1f    one of `jarvis session list`, by how its id begins\n\nIn the conversation: /help /model /cost /compact /tools /exit. \
 Ctrl-C cancels a turn, Ctrl-D leaves."
 )]
 pub struct Chat {
     #[command(flatten)]
     pub turn: Turn,
+    /// Go on with the latest session of this folder.
+    #[arg(long = "continue")]
+    pub go_on: bool,
+    /// Go on with a session: its id or how that begins; `latest`, of this folder, without one.
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = LATEST, conflicts_with = "go_on")]
+    pub resume: Option<String>,
 }
 
 const HELP: &str = "\
@@ -48,13 +56,16 @@ pub fn run(args: &Chat, common: &Common) -> Outcome {
     let flags = &args.turn;
     let home = Home::find()?;
     let settings = config::load(&home)?;
-    let choice = model::choose(&settings, common.model.as_deref())?;
     let embedder = model::embedder(&settings, &home)?;
+    let resume = args.resume.as_deref().or(args.go_on.then_some(LATEST));
+    let kept = Kept::open(&home, embedder, resume, &flags.reach.place)?;
+    let choice = kept.choose(&settings, common.model.as_deref())?;
     run::enter(&flags.reach.place)?;
+    kept.tell();
     let forge = run::forge(&settings, &flags.reach, &home)?;
     run::block(async |signals| {
         let answerer = run::answerer(&choice, &settings, flags, &home, &signals.work()).await?;
-        let session = run::session(answerer, forge, &settings, flags, embedder);
+        let session = run::session(answerer, forge, &settings, flags, &home, kept);
         let mut conversation = Conversation { session, settings, home, common, flags, signals };
         if std::io::stdin().is_terminal() { conversation.terminal().await } else { conversation.piped().await }
     })

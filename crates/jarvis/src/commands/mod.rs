@@ -12,10 +12,12 @@ mod chat;
 mod completions;
 mod config;
 mod doctor;
+mod memory;
 mod model;
 mod sandbox;
 mod secret;
 mod selfext;
+mod session;
 
 use crate::cli::Common;
 use crate::error::Outcome;
@@ -29,6 +31,12 @@ pub enum Command {
     /// Capabilities: what jarvis has learned to do.
     #[command(subcommand)]
     Cap(Cap),
+    /// Conversations: kept as they happen, to go on with, copy, export.
+    #[command(subcommand)]
+    Session(session::Session),
+    /// Notes: what is remembered beyond one conversation.
+    #[command(subcommand)]
+    Memory(memory::Memory),
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
@@ -57,6 +65,8 @@ pub fn run(command: Command, common: &Common) -> Outcome {
     match command {
         Command::Chat(args) => chat::run(&args, common),
         Command::Cap(args) => cap::run(args, common),
+        Command::Session(args) => session::run(args, common),
+        Command::Memory(args) => memory::run(args, common),
         Command::Model(args) => model::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::disallowed_methods, reason = "the tests run the binary as a person would")]
 
+pub mod embeddings;
 pub mod files;
 pub mod provider;
 pub mod terminal;

@@ -15,6 +15,7 @@ mod vectors;
 pub use error::MemoryError;
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
+pub use similar::matters;
 pub use sqlite::SqliteStore;
 pub use store::{Embed, MemoryStore};
 pub use types::{

@@ -105,6 +105,23 @@ pub(crate) fn has_all(note: &Note, text: &str) -> bool {
     words.iter().all(|word| has.contains(word.as_str()))
 }
 
+/// By meaning alone, from here on a note has to do with a question.
+const ABOUT: f32 = 0.7;
+
+/// Whether a note that was found for `question` has to do with it. A search gives the best there is; here what shares a
+/// mere word with a long question is left out, so that a model is not told what does not matter.
+pub fn matters(question: &str, found: &Found) -> bool {
+    if found.why.cosine.is_some_and(|cosine| cosine >= ABOUT) {
+        return true;
+    }
+    let asked = query_words(question);
+    let indexed = indexed(&found.note.text, &found.note.tags);
+    let has: HashSet<&str> = indexed.split(' ').collect();
+    let common = asked.iter().filter(|word| has.contains(word.as_str())).count();
+    let fewer = asked.len().min(query_words(&found.note.text).len());
+    common > 0 && (common * 2 >= asked.len() || (common >= 2 && common * 10 >= fewer * 3))
+}
+
 /// The same but for white space and case. For texts without words, too.
 fn same_text(a: &str, b: &str) -> bool {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
@@ -114,6 +131,36 @@ fn same_text(a: &str, b: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn noted(text: &str) -> Found {
+        let draft = crate::notes::Draft::new(crate::notes::NoteKind::Fact, text);
+        let note = crate::notes::types::drafted(draft, "n".to_owned()).unwrap();
+        Found { note, why: crate::notes::Why::default() }
+    }
+
+    #[test]
+    fn a_note_matters_where_it_shares_more_than_a_word() {
+        let port = noted("The staging database listens on port 5433");
+        let chinese = noted("测试数据库的端口是 5433");
+        for (question, note) in [
+            ("which port does the staging database have?", &port),
+            ("Write a script that dumps the staging database every night and mails the log to the team", &port),
+            ("the port?", &port),
+            ("数据库的端口是多少？", &chinese),
+        ] {
+            assert!(matters(question, note), "{question}");
+        }
+        for (question, note) in [
+            ("What is 6 times 7?", &port),
+            ("Explain how a wine from Port is made and why it is sweet", &port),
+            ("把这句话翻译成英文", &chinese),
+            ("请写一首关于端口城市的长诗，要有海风和灯塔", &chinese),
+        ] {
+            assert!(!matters(question, note), "{question}");
+        }
+        let near = Found { why: crate::notes::Why { cosine: Some(0.8), ..Default::default() }, ..noted("x") };
+        assert!(matters("something else", &near));
+    }
 
     #[test]
     fn only_what_says_nothing_new_is_known() {

@@ -19,6 +19,8 @@ const SHOWN: [&str; 6] = ["role", "text", "tool_calls", "tool_call_id", "is_erro
 struct Document {
     jarvis_session: u64,
     session: SessionInfo,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
     messages: Vec<Line>,
 }
 
@@ -40,7 +42,7 @@ impl SessionStore {
             })
         });
         let messages = lines.collect::<Result<_, SessionError>>()?;
-        let document = Document { jarvis_session: FORMAT, session, messages };
+        let document = Document { jarvis_session: FORMAT, state: self.state(&session.id)?, session, messages };
         serde_json::to_string_pretty(&document).map(|text| text + "\n").map_err(SessionError::Message)
     }
 
@@ -63,7 +65,8 @@ impl SessionStore {
         });
         let messages = lines.collect::<Result<Vec<_>, SessionError>>()?;
         let SessionInfo { title, workspace, model, strategy, created, usage, .. } = document.session;
-        self.add(&NewSession { title, workspace, model, strategy }, created, None, &messages, usage)
+        let new = NewSession { title, workspace, model, strategy };
+        self.add(&new, created, None, &messages, usage, document.state.as_deref())
     }
 
     /// For reading: what was said, what was called, what came back.

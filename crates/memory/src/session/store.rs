@@ -10,7 +10,8 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-const STEPS: Steps = &["
+const STEPS: Steps = &[
+    "
     CREATE TABLE sessions (
         row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT, opening TEXT, created TEXT NOT NULL,
         updated TEXT NOT NULL, workspace TEXT, model TEXT, strategy TEXT, parent TEXT, parent_messages INTEGER,
@@ -24,10 +25,17 @@ const STEPS: Steps = &["
     -- The words of a message under its row; those of a title under the session's row, negative.
     CREATE VIRTUAL TABLE session_words USING fts5 (
         words, session UNINDEXED, tokenize = \"ascii tokenchars '+#'\");
-    INSERT INTO session_words (session_words, rank) VALUES ('secure-delete', 1);"];
+    INSERT INTO session_words (session_words, rank) VALUES ('secure-delete', 1);",
+    "
+    ALTER TABLE sessions ADD COLUMN state TEXT;
+    ALTER TABLE sessions ADD COLUMN cache_write_tokens INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE sessions ADD COLUMN reasoning_tokens INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE sessions ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0;",
+];
 
 pub(super) const COLUMNS: &str = "id, title, opening, created, updated, workspace, model, strategy, parent, \
-    parent_messages, messages, input_tokens, output_tokens, cached_tokens, cost_usd";
+    parent_messages, messages, input_tokens, output_tokens, cached_tokens, cost_usd, \
+    cache_write_tokens, reasoning_tokens, estimated";
 
 /// All sessions of one SQLite file. Cloning is cheap; the clones share a connection.
 #[derive(Clone, Debug)]
@@ -122,8 +130,9 @@ impl SessionStore {
     pub fn load(&self, id: &str) -> Result<Loaded, SessionError> {
         let info = self.find(id)?;
         let stored = self.stored(&info.id, u64::MAX)?;
+        let state = self.state(&info.id)?;
         let (messages, interrupted) = mend(stored.into_iter().map(|s| s.message).collect());
-        Ok(loaded(info, messages, interrupted))
+        Ok(loaded(info, messages, interrupted, state))
     }
 
     /// Goes on with a session: its history, and the right to write it, which one place has at a time. What
@@ -142,7 +151,7 @@ impl SessionStore {
             writer.replace(&mended)?;
         }
         let messages = mended.into_iter().map(|s| s.message).collect();
-        Ok((writer, loaded(self.find(&id)?, messages, interrupted)))
+        Ok((writer, loaded(self.find(&id)?, messages, interrupted, self.state(&id)?)))
     }
 
     /// A new session with the first `messages` messages (or all) of another, which may be open elsewhere. A cut that
@@ -157,7 +166,14 @@ impl SessionStore {
         }
         let parent = Parent { id: of.id, messages: kept.len() as u64 };
         let new = NewSession { title: of.title, workspace: of.workspace, model: of.model, strategy: of.strategy };
-        self.add(&new, Timestamp::now(), Some(&parent), &kept, Usage::default())
+        let state = self.state(&parent.id)?;
+        self.add(&new, Timestamp::now(), Some(&parent), &kept, Usage::default(), state.as_deref())
+    }
+
+    /// What the conversation keeps beside its messages.
+    pub(super) fn state(&self, id: &str) -> Result<Option<String>, SessionError> {
+        self.with(|db| db.query_row("SELECT state FROM sessions WHERE id = ?", [id], |r| r.get(0)).optional())
+            .map(Option::flatten)
     }
 
     /// A session with messages from elsewhere.
@@ -168,6 +184,7 @@ impl SessionStore {
         parent: Option<&Parent>,
         messages: &[Stored],
         usage: Usage,
+        state: Option<&str>,
     ) -> Result<SessionInfo, SessionError> {
         let now = Timestamp::now();
         let id = self.with(|db| {
@@ -175,6 +192,7 @@ impl SessionStore {
             let id = fresh_id(&tx, now)?;
             let row = insert(&tx, &id, new, created, parent)?;
             Appended { row, next: 0 }.write(&tx, messages, usage, now)?;
+            tx.execute("UPDATE sessions SET state = ?2 WHERE row = ?1", params![row, state])?;
             tx.commit()?;
             Ok(id)
         })?;
@@ -240,9 +258,9 @@ impl SessionStore {
     }
 }
 
-fn loaded(info: SessionInfo, messages: Vec<Message>, interrupted: usize) -> Loaded {
+fn loaded(info: SessionInfo, messages: Vec<Message>, interrupted: usize, state: Option<String>) -> Loaded {
     let unanswered = messages.last().is_some_and(|m| m.role == Role::User);
-    Loaded { info, messages, interrupted, unanswered }
+    Loaded { info, messages, interrupted, unanswered, state }
 }
 
 /// The stored messages as they should be, the bytes of each kept.
@@ -337,7 +355,9 @@ pub(super) fn info(row: &Row<'_>) -> Result<SessionInfo, rusqlite::Error> {
             output_tokens: count(12)?,
             cached_tokens: count(13)?,
             cost_usd: row.get(14)?,
-            ..Usage::default()
+            cache_write_tokens: count(15)?,
+            reasoning_tokens: count(16)?,
+            estimated: row.get(17)?,
         },
     })
 }

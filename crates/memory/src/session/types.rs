@@ -62,6 +62,9 @@ pub struct Loaded {
     pub interrupted: usize,
     /// The last message is a person's, and nothing was answered to it.
     pub unanswered: bool,
+    /// What the conversation keeps beside its messages, as it was written. A fork has it too, so it may tell of
+    /// messages that the fork does not have.
+    pub state: Option<String>,
 }
 
 /// Which sessions; those changed last come first.

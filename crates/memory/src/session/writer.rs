@@ -97,6 +97,11 @@ impl SessionWriter {
         self.set("UPDATE sessions SET strategy = ?2 WHERE row = ?1", strategy)
     }
 
+    /// What the conversation keeps beside its messages, such as a summary of them.
+    pub fn set_state(&mut self, state: &str) -> Result<(), SessionError> {
+        self.set("UPDATE sessions SET state = ?2 WHERE row = ?1", state)
+    }
+
     fn set(&mut self, statement: &str, value: &str) -> Result<(), SessionError> {
         let row = self.at.row;
         self.store.with(|db| db.execute(statement, params![row, value]).map(|_| ()))
@@ -148,7 +153,9 @@ impl Appended {
 fn touch(tx: &Transaction<'_>, row: i64, messages: i64, usage: Usage, now: Timestamp) -> Result<(), rusqlite::Error> {
     tx.prepare_cached(
         "UPDATE sessions SET updated = max(updated, ?2), messages = ?3, input_tokens = input_tokens + ?4,
-         output_tokens = output_tokens + ?5, cached_tokens = cached_tokens + ?6, cost_usd = cost_usd + ?7 WHERE row = ?1",
+         output_tokens = output_tokens + ?5, cached_tokens = cached_tokens + ?6, cost_usd = cost_usd + ?7,
+         cache_write_tokens = cache_write_tokens + ?8, reasoning_tokens = reasoning_tokens + ?9,
+         estimated = max(estimated, ?10) WHERE row = ?1",
     )?
     .execute(params![
         row,
@@ -157,7 +164,10 @@ fn touch(tx: &Transaction<'_>, row: i64, messages: i64, usage: Usage, now: Times
         usage.input_tokens as i64,
         usage.output_tokens as i64,
         usage.cached_tokens as i64,
-        usage.cost_usd
+        usage.cost_usd,
+        usage.cache_write_tokens as i64,
+        usage.reasoning_tokens as i64,
+        usage.estimated
     ])?;
     Ok(())
 }

@@ -49,7 +49,7 @@ pub fn repair(home: &Home, args: Repair, common: &Common) -> Outcome {
         let cancel = signals.work();
         let answerer = run::answerer(&choice, &settings, &args.turn, home, &cancel).await;
         let answerer = answerer.map_err(|failure| by_hand(failure, &name))?;
-        let mut session = run::session(answerer, forge, &settings, &args.turn, model::embedder(&settings, home)?);
+        let mut session = run::unkept(answerer, forge, &settings, &args.turn, model::embedder(&settings, home)?);
         let mut approver = run::approver(json, &cancel);
         Ok(session.repair(repair, &mut |event| told.event(event), approver.as_mut(), &cancel).await)
     })?;
