@@ -1,6 +1,8 @@
 //! All tools of a conversation: the three that lead to capabilities, and the built-in ones.
 
+use crate::agents::{DELEGATE, Delegation, Recorder, Role};
 use crate::bootstrap::{self, Bootstrap, Did};
+use crate::turn::Turn;
 use jarvis_dispatch::{Approver, CallError, builtin_specs, changes_something};
 use jarvis_protocol::{Event, ToolCall, ToolSpec};
 use serde_json::Value;
@@ -10,6 +12,10 @@ pub(crate) struct Toolbox {
     bootstrap: Bootstrap,
     specs: Vec<ToolSpec>,
     builtins: bool,
+    /// In a conversation that may start subagents.
+    delegation: Option<Delegation>,
+    /// In a subagent.
+    role: Option<Role>,
 }
 
 impl Toolbox {
@@ -18,7 +24,44 @@ impl Toolbox {
         if builtins {
             specs.extend(builtin_specs());
         }
-        Self { bootstrap, specs, builtins }
+        Self { bootstrap, specs, builtins, delegation: None, role: None }
+    }
+
+    pub fn with_delegation(mut self, delegation: Option<Delegation>) -> Self {
+        self.specs.extend(delegation.as_ref().map(Delegation::spec));
+        Self { delegation, ..self }
+    }
+
+    /// Of a subagent: what it is allowed, and nothing that starts another.
+    pub fn of_agent(bootstrap: Bootstrap, role: Role) -> Self {
+        let mut tools = Self::new(bootstrap, true);
+        tools.specs.retain(|spec| role.allows(&spec.name));
+        Self { role: Some(role), ..tools }
+    }
+
+    pub fn role(&self) -> Option<&Role> {
+        self.role.as_ref()
+    }
+
+    pub fn into_recorder(self) -> Recorder {
+        self.role.map(Role::into_recorder).unwrap_or_default()
+    }
+
+    pub fn delegates(&self) -> bool {
+        self.delegation.is_some()
+    }
+
+    /// Before the calls of a reply: what subagents among them may use.
+    pub fn allot(&self, turn: &Turn, calls: &[ToolCall]) {
+        if let Some(delegation) = &self.delegation {
+            delegation.allot(turn, calls);
+        }
+    }
+
+    /// After them: what they used is the turn's.
+    pub fn settle(&self, turn: &mut Turn) {
+        let spent = self.delegation.iter().flat_map(Delegation::settle);
+        spent.for_each(|other| turn.absorb(&other));
     }
 
     pub fn specs(&self) -> &[ToolSpec] {
@@ -39,6 +82,29 @@ impl Toolbox {
     }
 
     pub async fn call(
+        &self,
+        call: &ToolCall,
+        emit: &mut (dyn FnMut(Event) + Send),
+        approver: &mut dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(Value, Did), CallError> {
+        if let Some(role) = &self.role {
+            role.check(&call.name)?;
+            let dispatch = self.bootstrap.dispatch();
+            let before = role.before(dispatch, call, cancel).await?;
+            let outcome = self.perform(call, emit, approver, cancel).await;
+            role.after(dispatch, call, before, outcome.as_ref().map(|(value, _)| value)).await;
+            return outcome;
+        }
+        match &self.delegation {
+            Some(delegation) if call.name == DELEGATE => {
+                Ok((delegation.call(call, emit, approver, cancel).await?, Did::Other))
+            }
+            _ => self.perform(call, emit, approver, cancel).await,
+        }
+    }
+
+    async fn perform(
         &self,
         call: &ToolCall,
         emit: &mut (dyn FnMut(Event) + Send),

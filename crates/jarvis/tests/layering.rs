@@ -18,7 +18,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("model", &["protocol"]),
     ("dispatch", &["protocol", "policy", "audit", "sandbox", "registry"]),
     ("forge", &["protocol", "model", "registry", "dispatch"]),
-    ("agent", &["protocol", "model", "registry", "dispatch", "forge"]),
+    ("agent", &["protocol", "memory", "model", "registry", "dispatch", "forge"]),
     ("jarvis", &["protocol", "policy", "audit", "sandbox", "shell", "registry", "model", "dispatch", "forge", "agent"]),
 ];
 

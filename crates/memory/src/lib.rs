@@ -9,7 +9,7 @@ mod session;
 #[cfg(feature = "postgres")]
 pub use notes::PostgresStore;
 pub use notes::{
-    Draft, Embed, Filter, Forget, Forgotten, Found, MemoryError, MemoryStore, Note, NoteKind, Problem, Proposal, Query,
+    Document, Draft, Embed, Filter, Forget, Forgotten, Found, MemoryError, MemoryStore, Note, NoteKind, Problem, Proposal, Query,
     Reindexed, Remembered, Searched, SqliteStore, Why,
 };
 pub use session::{

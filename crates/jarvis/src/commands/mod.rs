@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod agents;
 pub mod ask;
 mod audit;
 mod bench;
@@ -29,6 +30,9 @@ pub enum Command {
     /// Capabilities: what jarvis has learned to do.
     #[command(subcommand)]
     Cap(Cap),
+    /// Subagents: whom a model can give a task of its own.
+    #[command(subcommand)]
+    Agents(agents::Agents),
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
@@ -57,6 +61,7 @@ pub fn run(command: Command, common: &Common) -> Outcome {
     match command {
         Command::Chat(args) => chat::run(&args, common),
         Command::Cap(args) => cap::run(args, common),
+        Command::Agents(args) => agents::run(args, common),
         Command::Model(args) => model::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),

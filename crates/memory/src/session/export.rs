@@ -107,7 +107,7 @@ fn message(out: &mut String, stored: &Stored) {
     };
     let _ = write!(out, "\n## {title}\n\n");
     if let Some(reasoning) = &of.reasoning {
-        let quoted: Vec<String> = reasoning.lines().map(|l| format!("> {l}")).collect();
+        let quoted: Vec<String> = reasoning.text.lines().map(|l| format!("> {l}")).collect();
         let _ = write!(out, "{}\n\n", quoted.join("\n"));
     }
     if of.role == Role::Tool {

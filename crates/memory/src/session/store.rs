@@ -337,6 +337,7 @@ pub(super) fn info(row: &Row<'_>) -> Result<SessionInfo, rusqlite::Error> {
             output_tokens: count(12)?,
             cached_tokens: count(13)?,
             cost_usd: row.get(14)?,
+            ..Usage::default()
         },
     })
 }
