@@ -80,7 +80,9 @@ fn show(catalogue: &Catalogue, name: &str, json: bool) -> Outcome {
     let Some(agent) = catalogue.get(name) else {
         let broken = catalogue.broken.iter().find(|broken| broken.path.file_stem().is_some_and(|stem| stem == name));
         let body = match broken {
-            Some(broken) => ErrorBody::new(ErrorKind::Damaged, problem(broken)).hint("mend the file; see jarvis agents --help"),
+            Some(broken) => {
+                ErrorBody::new(ErrorKind::Damaged, problem(broken)).hint("mend the file; see jarvis agents --help")
+            }
             None => ErrorBody::new(ErrorKind::NotFound, format!("no agent is called `{name}`"))
                 .hint("`jarvis agents list` shows what there is"),
         };
@@ -90,7 +92,8 @@ fn show(catalogue: &Catalogue, name: &str, json: bool) -> Outcome {
         return term::json(agent);
     }
     term::line(format_args!("{}: {}", term::flat(&agent.name), term::flat(&agent.description)))?;
-    let origin = agent.path.as_ref().map_or_else(|| agent.origin.as_str().to_owned(), |path| path.display().to_string());
+    let origin =
+        agent.path.as_ref().map_or_else(|| agent.origin.as_str().to_owned(), |path| path.display().to_string());
     term::line(format_args!("from: {}", term::flat(&origin)))?;
     term::line(format_args!("tools: {}", agent.tools.join(", ")))?;
     term::line(format_args!("rounds: {}", agent.max_iterations))?;

@@ -12,6 +12,8 @@ pub enum Reply {
     Call(&'static str, Value),
     /// Several in one reply: id, name, arguments.
     Calls(Vec<(&'static str, &'static str, Value)>),
+    /// After a pause.
+    Later(Duration, Box<Reply>),
     /// A status with a body.
     Status(&'static str, &'static str),
     /// The beginning of a stream, then the connection is closed.
@@ -123,7 +125,15 @@ fn answer(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, script: &Mutex<Script
     reader.read_exact(&mut body)?;
     let request: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     kept.lock().unwrap().push(request.clone());
-    let reply = (script.lock().unwrap())(&request).unwrap_or(Reply::Status("500 Internal Server Error", "script is over"));
+    let reply =
+        (script.lock().unwrap())(&request).unwrap_or(Reply::Status("500 Internal Server Error", "script is over"));
+    let reply = match reply {
+        Reply::Later(pause, reply) => {
+            std::thread::sleep(pause);
+            *reply
+        }
+        reply => reply,
+    };
     let events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
     match reply {
         Reply::Text(text) => {
@@ -150,6 +160,8 @@ fn answer(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, script: &Mutex<Script
             event(&mut stream, &json!({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]}))?;
             end(&mut stream, "tool_calls")
         }
+        // Only one pause is made.
+        Reply::Later(..) => Ok(()),
         Reply::Status(status, body) => {
             write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
         }
