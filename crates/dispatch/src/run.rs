@@ -231,7 +231,7 @@ impl Dispatch {
         if capability.status != Status::Active {
             let body = ErrorBody::new(ErrorKind::Denied, format!("`{name}` is {}", capability.status.as_str()));
             let hint = match capability.status {
-                Status::Quarantined => crate::after::quarantine_hint(&name),
+                Status::Quarantined => crate::after::quarantine_hint(name),
                 _ => format!("jarvis cap show {name} --code, then jarvis cap enable {name}"),
             };
             return Err(CallError::RespondToModel(body.hint(hint)));

@@ -16,7 +16,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("registry", &["protocol"]),
     ("memory", &["protocol"]),
     ("model", &["protocol"]),
-    ("dispatch", &["protocol", "policy", "audit", "sandbox", "registry"]),
+    ("dispatch", &["protocol", "policy", "audit", "sandbox", "registry", "shell"]),
     ("forge", &["protocol", "model", "registry", "dispatch"]),
     ("agent", &["protocol", "memory", "model", "registry", "dispatch", "forge"]),
     ("jarvis", &["protocol", "policy", "audit", "sandbox", "shell", "registry", "model", "dispatch", "forge", "agent"]),
