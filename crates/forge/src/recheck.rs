@@ -158,6 +158,11 @@ impl Forge {
     fn read(&self, name: &CapabilityName) -> Result<(Capability, String, bool), ForgeError> {
         let registry = self.dispatch().registry();
         let capability = registry.get(name).map_err(registry_error)?.ok_or_else(|| crate::not_found(name))?;
+        if capability.tool_path.is_empty() {
+            let message = format!("`{name}` has no code yet: it was imported as a definition alone");
+            let hint = format!("register code for it: jarvis cap register --definition {name}.json --code FILE");
+            return Err(ForgeError::Fatal(ErrorBody::new(ErrorKind::InvalidRequest, message).hint(hint)));
+        }
         let code = registry.code(&capability).map_err(registry_error)?;
         Ok((capability, code.text, code.matches_digest))
     }

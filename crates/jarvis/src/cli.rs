@@ -421,7 +421,6 @@ mod tests {
             &["thanks"],
             &["what"],
             &["that"],
-            &["test"],
             &["cat"],
             &["hello", "there"],
             &["help", "me"],

@@ -47,7 +47,7 @@ fn calls(ids: &[&str]) -> Message {
         args: json!({"path": "文件.txt", "n": 1.5, "big": 9007199254740993_i64, "z": null, "a": [true]}),
     };
     let tool_calls = ids.iter().map(call).collect();
-    Message { tool_calls, reasoning: Some("想一想\n再想".to_owned()), ..Message::assistant("Let me look.") }
+    Message { tool_calls, reasoning: Some("想一想\n再想".into()), ..Message::assistant("Let me look.") }
 }
 
 fn said(text: &str) -> [Message; 2] {
@@ -55,7 +55,7 @@ fn said(text: &str) -> [Message; 2] {
 }
 
 fn usage(tokens: u64) -> Usage {
-    Usage { input_tokens: tokens, output_tokens: 1, cached_tokens: 2, cost_usd: 0.25 }
+    Usage { input_tokens: tokens, output_tokens: 1, cached_tokens: 2, cost_usd: 0.25, ..Usage::default() }
 }
 
 fn titles(store: &SessionStore, text: &str) -> BTreeSet<String> {
@@ -89,7 +89,10 @@ fn what_was_said_is_there_the_next_time_with_its_cost() {
     assert_eq!(loaded.messages, history);
     assert_eq!((loaded.interrupted, loaded.unanswered), (0, false));
     let info = loaded.info;
-    assert_eq!(info.usage, Usage { input_tokens: 30, output_tokens: 2, cached_tokens: 4, cost_usd: 0.5 });
+    assert_eq!(
+        info.usage,
+        Usage { input_tokens: 30, output_tokens: 2, cached_tokens: 4, cost_usd: 0.5, ..Usage::default() }
+    );
     assert_eq!(info.name(), "读一下 文件");
     assert_eq!(info.model.as_deref(), Some("other/model"));
     assert_eq!(info.strategy.as_deref(), Some("hybrid"));

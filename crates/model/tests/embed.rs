@@ -20,6 +20,8 @@ fn endpoint(server: &MockServer) -> Endpoint {
         total_timeout: Duration::from_secs(20),
         retries: 2,
         extra_headers: vec![],
+        extra_body: serde_json::Map::new(),
+        replay_reasoning: None,
     }
 }
 

@@ -11,7 +11,7 @@ const KEPT_CALLS: i64 = 10;
 pub const JUDGED_RUNS: usize = 5;
 
 pub(crate) const SCHEMA: &str = "
-    CREATE TABLE IF NOT EXISTS capability_versions (
+    CREATE TABLE IF NOT EXISTS capability_judged (
         name TEXT NOT NULL, version TEXT NOT NULL, runs INTEGER NOT NULL, failures INTEGER NOT NULL,
         PRIMARY KEY (name, version)) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS capability_failing_calls (
@@ -20,12 +20,12 @@ pub(crate) const SCHEMA: &str = "
     CREATE INDEX IF NOT EXISTS capability_failing_calls_by_name ON capability_failing_calls (name, id);";
 
 /// Tables that hold something of a capability by its name.
-pub(crate) const TABLES: [&str; 2] = ["capability_versions", "capability_failing_calls"];
+pub(crate) const TABLES: [&str; 2] = ["capability_judged", "capability_failing_calls"];
 
 /// One more run in the record of its version.
 pub(crate) fn add(db: &Connection, name: &CapabilityName, version: &Version, ok: bool) -> Result<(), rusqlite::Error> {
     db.prepare_cached(
-        "INSERT INTO capability_versions VALUES (?1, ?2, 1, ?3)
+        "INSERT INTO capability_judged VALUES (?1, ?2, 1, ?3)
          ON CONFLICT (name, version) DO UPDATE SET runs = runs + 1, failures = failures + ?3",
     )?
     .execute(params![name.as_str(), version.to_string(), !ok])?;
@@ -51,12 +51,12 @@ pub(crate) fn keep(db: &Connection, name: &CapabilityName, call: &FailingCall) -
 }
 
 pub(crate) fn of(db: &Connection, name: &CapabilityName, version: &Version) -> Result<InUse, rusqlite::Error> {
-    if !crate::stats::has_table(db, "capability_versions")? {
+    if !crate::stats::has_table(db, "capability_judged")? {
         return Ok(InUse::default());
     }
     let version = version.to_string();
     let (runs, failures) = db
-        .prepare_cached("SELECT coalesce(sum(runs), 0), coalesce(sum(failures), 0) FROM capability_versions WHERE name = ? AND version = ?")?
+        .prepare_cached("SELECT coalesce(sum(runs), 0), coalesce(sum(failures), 0) FROM capability_judged WHERE name = ? AND version = ?")?
         .query_row(params![name.as_str(), version], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
     let mut recent: Vec<bool> = db
         .prepare_cached("SELECT ok FROM capability_runs WHERE name = ? AND version = ? ORDER BY id DESC LIMIT ?")?

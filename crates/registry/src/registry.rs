@@ -342,6 +342,10 @@ fn content_at(git: &Git, commit: &str, name: &CapabilityName) -> Result<Option<(
     let Ok(document) = Document::parse(&index) else { return Ok(None) };
     let mut entries = document.entries.iter().enumerate().filter_map(|(i, raw)| parse_entry(raw, i).ok());
     let Some(capability) = entries.find(|cap| cap.name == *name) else { return Ok(None) };
+    // A definition that was imported without code.
+    if capability.tool_path.is_empty() {
+        return Ok(None);
+    }
     let code = git.content(Some(commit), &crate::recover::relative(&capability))?;
     Ok(code.and_then(|bytes| String::from_utf8(bytes).ok()).map(|code| (capability, code)))
 }

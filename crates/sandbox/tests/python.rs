@@ -303,7 +303,7 @@ async fn the_broker_serves_files_and_refuses_what_is_not_granted() {
         ("ctx.write('in.txt', 'x')", "PermissionError"),
         ("ctx.secret('TOKEN')", "PermissionError"),
         ("ctx.fetch('https://example.com/')", "PermissionError"),
-        ("ctx.read('absent')", "RuntimeError"),
+        ("ctx.read('absent')", "FileNotFoundError"),
         ("ctx.read(3)", "TypeError"),
         ("ctx.write('out', 3)", "TypeError"),
         ("ctx.fetch('https://example.com/' + 'x' * 70000)", "ValueError"),

@@ -82,7 +82,7 @@ async fn bytes_of(call: &mut Call<'_>, path: &str, inside: bool) -> Result<Optio
     let permit = call.permit(Reach::Read { path: path.to_owned(), inside }).await?;
     match call.work(permit, ToolWork::Read { path: path.to_owned() }).await? {
         Ok(done) => Ok(Some(done.body)),
-        Err(error) if error.name == "NotFoundError" => Ok(None),
+        Err(error) if error.name == "FileNotFoundError" => Ok(None),
         Err(error) => Err(told(&error)),
     }
 }
@@ -168,7 +168,7 @@ pub(super) async fn list(call: &mut Call<'_>, args: List) -> Result<Value, CallE
         let permit = call.permit(Reach::Read { path: path.clone(), inside }).await?;
         let done = match call.work(permit, ToolWork::List { path }).await? {
             Ok(done) => done,
-            Err(error) if depth == 1 && error.name == "NotFoundError" => return Err(missing(&args.path)),
+            Err(error) if depth == 1 && error.name == "FileNotFoundError" => return Err(missing(&args.path)),
             Err(error) if depth == 1 => return Err(told(&error)),
             // What cannot be looked into is named all the same.
             Err(_) => continue,
@@ -225,7 +225,7 @@ pub(super) async fn search(call: &mut Call<'_>, args: Search) -> Result<Value, C
     if call.cancel.is_cancelled() {
         return Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
     }
-    let found = done.map_err(|e| if e.name == "NotFoundError" { missing(&args.path) } else { told(&e) })?;
+    let found = done.map_err(|e| if e.name == "FileNotFoundError" { missing(&args.path) } else { told(&e) })?;
     let base = Path::new(&args.path);
     let is_file = found.matches.first().is_some_and(|m| base.file_name() == Some(m.path.as_os_str()));
     let shown = |below: &Path| if is_file || args.path == "." { below.to_owned() } else { base.join(below) };

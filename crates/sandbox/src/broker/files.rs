@@ -363,7 +363,7 @@ fn failed(path: &str, error: rustix::io::Errno) -> Refusal {
         Errno::LOOP | Errno::XDEV => Refusal::denied(format!(
             "{path} is not granted: a link on the way is not followed; grant the place that it leads to"
         )),
-        Errno::NOENT => Refusal { name: "NotFoundError".into(), message: format!("{path} is not there") },
+        Errno::NOENT => Refusal { name: "FileNotFoundError".into(), message: format!("{path} is not there") },
         other => Refusal::failed(format!("{path}: {other}")),
     }
 }

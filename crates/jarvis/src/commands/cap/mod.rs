@@ -38,7 +38,9 @@ pub enum Cap {
     #[command(after_help = "Example:\n  jarvis cap list --json")]
     List,
     /// What fits a request, best first; English and Chinese.
-    #[command(after_help = "Example:\n  jarvis cap search greatest common divisor")]
+    #[command(
+        after_help = "Example:\n  jarvis cap search greatest common divisor\n\nWhat hardly fits is listed too, as what comes nearest. With --json: \"fits\" of each hit,\nand \"nothing_fits\" where that is the answer."
+    )]
     Search {
         #[arg(required = true)]
         query: Vec<String>,

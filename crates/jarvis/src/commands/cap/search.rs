@@ -27,8 +27,9 @@ pub fn search(home: &Home, query: &str, json: bool) -> Outcome {
         })?,
     };
     if json {
+        let nothing_fits = !found.iter().any(fits);
         let hits = found.iter().map(|hit| hit_json(&registry, hit)).collect::<Outcome<Vec<Value>>>()?;
-        return term::json(&json!({"query": query, "hits": hits}));
+        return term::json(&json!({"query": query, "nothing_fits": nothing_fits, "hits": hits}));
     }
     if found.is_empty() {
         term::status("nothing fits");
@@ -54,10 +55,15 @@ pub fn search(home: &Home, query: &str, json: bool) -> Outcome {
     term::table(&["capability", "score", "fits", "status", "what it does"], &rows)
 }
 
+/// Good enough to be used for the request; what is not is shown all the same, as what comes nearest.
+fn fits(hit: &Hit) -> bool {
+    hit.score >= FITS && hit.suppressed_by.is_none()
+}
+
 fn hit_json(registry: &Registry, hit: &Hit) -> Outcome<Value> {
     let stats = counted(registry, &hit.capability.name)?;
     Ok(json!({
-        "name": hit.capability.name, "score": hit.score, "fits": hit.score >= FITS && hit.suppressed_by.is_none(),
+        "name": hit.capability.name, "score": hit.score, "fits": fits(hit),
         "status": hit.capability.status, "runnable": hit.capability.status == Status::Active,
         "suppressed_by": hit.suppressed_by, "signature": hit.capability.signature(),
         "capability": hit.capability.capability, "runs": stats.runs, "failures": stats.failures,

@@ -92,7 +92,8 @@ class CapabilityError(RuntimeError):
 
 CapabilityError.__module__ = "builtins"
 KINDS = {"PermissionError": PermissionError, "TypeError": TypeError, "RangeError": ValueError,
-         "TimeoutError": TimeoutError, "NotFoundError": LookupError, "CapabilityError": CapabilityError}
+         "TimeoutError": TimeoutError, "NotFoundError": LookupError, "FileNotFoundError": FileNotFoundError,
+         "CapabilityError": CapabilityError}
 limits = {"most": SLACK}
 last = [0]
 
