@@ -6,6 +6,7 @@ mod bootstrap;
 mod calls;
 mod context;
 mod conversation;
+mod create;
 mod find;
 mod native;
 mod repair;

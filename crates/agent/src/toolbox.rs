@@ -2,6 +2,7 @@
 
 use crate::agents::{DELEGATE, Delegation, Recorder, Role};
 use crate::bootstrap::{self, Bootstrap, Did};
+use crate::create;
 use crate::turn::Turn;
 use jarvis_dispatch::{Approver, CallError, builtin_specs, changes_something};
 use jarvis_protocol::{Event, ToolCall, ToolSpec};
@@ -23,6 +24,7 @@ impl Toolbox {
         let mut specs = bootstrap::specs();
         if builtins {
             specs.extend(builtin_specs());
+            specs.push(create::spec());
         }
         Self { bootstrap, specs, builtins, delegation: None, role: None }
     }
@@ -78,7 +80,7 @@ impl Toolbox {
 
     /// Whether it may change what another call of the same reply sees.
     pub fn runs_alone(&self, tool: &str) -> bool {
-        tool == bootstrap::REGISTER || changes_something(tool)
+        tool == bootstrap::REGISTER || changes_something(tool) || tool == create::TOOL
     }
 
     pub async fn call(
@@ -111,6 +113,9 @@ impl Toolbox {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(Value, Did), CallError> {
+        if self.builtins && call.name == create::TOOL {
+            return create::call(&self.bootstrap, &call.args, emit, approver, cancel).await;
+        }
         if !self.builtins || !builtin_specs().iter().any(|spec| spec.name == call.name) {
             return self.bootstrap.call(&call.name, &call.args, emit, approver, cancel).await;
         }

@@ -506,4 +506,17 @@ fn agents_are_files_and_a_broken_one_hides_no_other() {
     told.fine();
     let notes = turned.events.iter().filter(|e| e["type"] == "notice" && e["message"].to_string().contains("no agent"));
     assert_eq!(notes.count(), 4);
+    // No model makes or changes one.
+    let path = ".jarvis/agents/coder.md";
+    let script = vec![
+        Reply::Call("file_write", json!({"path": path, "content": "mine", "mode": "overwrite"})),
+        Reply::Call("shell_exec", json!({"command": format!("echo mine > {path}; echo mine > .jarvis/agents/new.md")})),
+        Reply::Text("Tried."),
+    ];
+    let before = bench.digest(path);
+    std::fs::remove_file(bench.workspace.join(".jarvis/agents/bad.md")).unwrap();
+    bench.file(".jarvis/agents/other.md", "---\ndescription: x\ntools: [file_write, shell_exec]\n---\nx\n");
+    let (told, _) = bench.one(json!({"agent": "other", "task": "TASK"}), script);
+    assert_eq!(told.fine()["evidence"]["files"], json!([]));
+    assert_eq!((bench.digest(path), bench.workspace.join(".jarvis/agents/new.md").exists()), (before, false));
 }

@@ -3,8 +3,6 @@
 use super::Call;
 use crate::{CallError, DenyAll, Dispatch};
 use jarvis_audit::Kind;
-use jarvis_policy::Reach;
-use jarvis_sandbox::ToolWork;
 use serde_json::Value;
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
@@ -39,13 +37,11 @@ impl Dispatch {
             return Ok(FileState { path: full, content: Content::Unread("it lies outside the workspace".to_owned()) });
         }
         let shown = Path::new(&full).strip_prefix(self.workspace()).map(|p| p.to_string_lossy().into_owned());
-        let permit = call.permit(Reach::Read { path: full.clone(), inside }).await?;
-        let content = match call.work(permit, ToolWork::Read { path: full.clone() }).await? {
-            Ok(done) => {
-                Content::Bytes { digest: blake3::hash(&done.body).to_hex().to_string(), bytes: done.body.len() }
-            }
-            Err(error) if error.name == "NotFoundError" => Content::Missing,
-            Err(error) => Content::Unread(error.message),
+        let content = match super::files::bytes_of(&mut call, &full, inside).await {
+            Ok(Some(bytes)) => Content::Bytes { digest: blake3::hash(&bytes).to_hex().to_string(), bytes: bytes.len() },
+            Ok(None) => Content::Missing,
+            Err(CallError::RespondToModel(body)) => Content::Unread(body.message),
+            Err(fatal @ CallError::Fatal(_)) => return Err(fatal),
         };
         Ok(FileState { path: shown.unwrap_or(full), content })
     }
