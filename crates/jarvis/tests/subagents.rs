@@ -249,6 +249,8 @@ fn a_coder_that_claims_a_file_it_did_not_write_has_failed() {
             ],
             &["gone.py", "did not"],
         ),
+        // The same name elsewhere is another file.
+        (&["b.py"], vec![write("src/b.py"), Reply::Text("Done.")], &["b.py", "not there"]),
         // The one it wrote does not stand for the one it did not.
         (&["a.py", "b.py"], vec![write("a.py"), Reply::Text("Wrote a.py and b.py.")], &["b.py"]),
     ];

@@ -251,7 +251,7 @@ impl Delegation {
         let dispatch = self.shared.forge.dispatch();
         for path in expected {
             let state = dispatch.file_state(&agent.name, path, cancel).await?;
-            if !evidence.wrote(&state.path) {
+            if !evidence.wrote_at(&state.path) {
                 ended.problems.push(match state.content {
                     Content::Missing => format!("the file {path} was expected and is not there"),
                     Content::Bytes { .. } | Content::Unread(_) => {

@@ -199,6 +199,11 @@ fn compared(path: String, by: String, before: Option<Content>, now: Content) -> 
 }
 
 impl Evidence {
+    /// Exactly this file, and it is there.
+    pub fn wrote_at(&self, path: &str) -> bool {
+        self.files.iter().any(|file| file.change != Change::Removed && file.path == path)
+    }
+
     /// The file that `name` says, if the subagent wrote it and it is there.
     pub fn wrote(&self, name: &str) -> bool {
         self.files.iter().any(|file| file.change != Change::Removed && is_named(&file.path, name))
