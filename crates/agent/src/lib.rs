@@ -1,10 +1,12 @@
 //! Sessions and the turn loop: a user message in, events out, one model handle for all of it.
 
+mod agents;
 mod answer;
 mod bootstrap;
 mod calls;
 mod context;
 mod conversation;
+mod create;
 mod find;
 mod native;
 mod record;
@@ -15,6 +17,7 @@ mod staged;
 mod toolbox;
 mod turn;
 
+pub use agents::{Agent, AgentFolders, BrokenAgent, Catalogue, Origin};
 pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
 pub use context::{Strategy, Summary};
 pub use find::{Finding, find};

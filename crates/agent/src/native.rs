@@ -34,14 +34,15 @@ const RESULT_CHARS: usize = 20_000;
 /// The same call failing so often ends the turn.
 const SAME_FAILURES: usize = 3;
 
+/// With subagents.
+const DELEGATION: &str = "A piece of work that stands by itself and takes many steps goes to a subagent with delegate, \
+several in one reply where they do not need each other. What it reports as failed has failed; its evidence counts, not its words.";
+
 type Ended = Result<(String, StopReason), ErrorBody>;
 
 pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Conversation, turn: &mut Turn) -> Ended {
     let Front { now, model, emit, approver, cancel } = front;
-    let mut system = if tools.has_builtins() { format!("{SYSTEM} {BUILTINS}") } else { SYSTEM.to_owned() };
-    if tools.has_memory() {
-        system = format!("{system} {MEMORY}");
-    }
+    let system = system(tools);
     let kept = kept_tokens(&system, tools.specs());
     let mut results: Vec<(String, Value)> = Vec::new();
     let mut failures: Vec<ToolCall> = Vec::new();
@@ -52,7 +53,7 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
             Err(ModelError::Cancelled) => return Ok((said, StopReason::Cancelled)),
             Err(error) => return Err(error.body()),
         };
-        let reply = match ask(now, model, &system, sent, tools.specs(), emit, cancel).await {
+        let reply = match ask(now, model, &system, sent, tools, emit, cancel).await {
             Ok(reply) => reply,
             Err(ModelError::Cancelled) => return Ok((said, StopReason::Cancelled)),
             Err(error) => return Err(error.body()),
@@ -85,7 +86,9 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
             });
             answers.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
         }
+        tools.allot(turn, &reply.tool_calls);
         let (outcomes, fatal) = calls::run(tools, &reply.tool_calls, emit, approver, cancel).await;
+        tools.settle(turn);
         let mut repeated = false;
         for (call, outcome) in reply.tool_calls.iter().zip(outcomes) {
             match &outcome.did {
@@ -130,6 +133,19 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
     }
 }
 
+fn system(tools: &Toolbox) -> String {
+    if let Some(role) = tools.role() {
+        return role.system();
+    }
+    let mut system = SYSTEM.to_owned();
+    let parts = [(tools.has_builtins(), BUILTINS), (tools.delegates(), DELEGATION), (tools.has_memory(), MEMORY)];
+    for (_, part) in parts.into_iter().filter(|(has, _)| *has) {
+        system.push(' ');
+        system.push_str(part);
+    }
+    system
+}
+
 /// Tokens that are no conversation: the system prompt, the tools, the reply.
 fn kept_tokens(system: &str, specs: &[ToolSpec]) -> u64 {
     let tools: u64 = specs
@@ -146,7 +162,7 @@ async fn ask(
     model: &ModelHandle,
     system: &str,
     sent: Vec<Message>,
-    specs: &[ToolSpec],
+    tools: &Toolbox,
     emit: &mut (dyn FnMut(Event) + Send),
     cancel: &CancellationToken,
 ) -> Result<Completion, ModelError> {
@@ -156,9 +172,10 @@ async fn ask(
     let mut request = model.request(messages);
     request.note = Some(format!("It is now {now}."));
     request.stable_prefix = 1;
-    request.tools = specs.to_vec();
+    request.tools = tools.specs().to_vec();
     request.max_tokens = REPLY_TOKENS;
     request.purpose = match last {
+        _ if tools.role().is_some() => Purpose::Subagent,
         Some(Role::Tool) => Purpose::Tools,
         _ => Purpose::Chat,
     };

@@ -1,6 +1,7 @@
 //! A conversation. It owns the history and the one model handle.
 
 use crate::{
+    agents::{AgentFolders, BrokenAgent, Delegation, Shared},
     bootstrap::Bootstrap,
     context::Strategy,
     conversation::Conversation,
@@ -70,6 +71,9 @@ pub struct Session {
     pub(crate) usage: Usage,
     embedder: Option<Arc<dyn Embedder>>,
     memory: Option<Memory>,
+    agents: Option<AgentFolders>,
+    /// Broken files of agents that were told.
+    broken: Vec<BrokenAgent>,
 }
 
 /// How a turn ended; the same was told by its last event.
@@ -85,7 +89,15 @@ const MESSAGE_BYTES: usize = 4 << 20;
 impl Session {
     pub fn new(parts: SessionParts) -> Self {
         let conversation = Conversation::new(parts.strategy);
-        Self { parts, conversation, usage: Usage::default(), embedder: None, memory: None }
+        Self {
+            parts,
+            conversation,
+            usage: Usage::default(),
+            embedder: None,
+            memory: None,
+            agents: None,
+            broken: Vec::new(),
+        }
     }
 
     /// It is kept on disk from its first message on.
@@ -122,6 +134,11 @@ impl Session {
     /// Capabilities are searched by meaning too, where there is an embedder.
     pub fn with_embedder(self, embedder: Option<Arc<dyn Embedder>>) -> Self {
         Self { embedder, ..self }
+    }
+
+    /// A model that drives the built-in tools may start subagents.
+    pub fn with_agents(self, folders: AgentFolders) -> Self {
+        Self { agents: Some(folders), ..self }
     }
 
     pub fn id(&self) -> &str {
@@ -250,16 +267,39 @@ impl Session {
         self.parts.forge.dispatch().warm();
         self.recall(text, emit, cancel).await;
         let now = self.now();
+        let delegation = if native && self.parts.builtins { self.delegation(&now, emit) } else { None };
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id())
                 .with_embedder(self.embedder.clone());
             let memory = self.memory.clone().filter(|_| self.parts.builtins);
-            let tools = Toolbox::new(bootstrap, self.parts.builtins).with_memory(memory, &self.parts.id);
+            let tools = Toolbox::new(bootstrap, self.parts.builtins)
+                .with_memory(memory, &self.parts.id)
+                .with_delegation(delegation);
             native::run(front, &tools, &mut self.conversation, turn).await
         } else {
             staged::run(front, &self.parts.forge, self.embedder.as_ref(), &mut self.conversation, turn).await
         }
+    }
+}
+
+impl Session {
+    /// The subagents there are now. A file that is none is told once.
+    fn delegation(&mut self, now: &str, emit: &mut (dyn FnMut(Event) + Send)) -> Option<Delegation> {
+        let catalogue = self.agents.as_ref()?.load();
+        for broken in catalogue.broken.iter().filter(|broken| !self.broken.contains(broken)) {
+            emit(Event::Notice { message: format!("no agent: {}: {}", broken.path.display(), broken.problem) });
+        }
+        self.broken = catalogue.broken;
+        let shared = Shared {
+            forge: self.parts.forge.clone(),
+            model: self.parts.model.clone(),
+            embedder: self.embedder.clone(),
+            price: self.parts.price,
+            strategy: self.parts.strategy,
+            now: now.to_owned(),
+        };
+        Some(Delegation::new(shared, catalogue.agents))
     }
 }
 

@@ -1,7 +1,10 @@
 //! All tools of a conversation: the three that lead to capabilities, and the built-in ones.
 
+use crate::agents::{DELEGATE, Delegation, Recorder, Role};
 use crate::bootstrap::{self, Bootstrap, Did};
+use crate::create;
 use crate::remember::{self, Memory};
+use crate::turn::Turn;
 use jarvis_dispatch::{Approver, CallError, builtin_specs, changes_something};
 use jarvis_protocol::{Event, ToolCall, ToolSpec};
 use serde_json::Value;
@@ -13,6 +16,10 @@ pub(crate) struct Toolbox {
     builtins: bool,
     /// With the session that notes are learned in.
     memory: Option<(Memory, String)>,
+    /// In a conversation that may start subagents.
+    delegation: Option<Delegation>,
+    /// In a subagent.
+    role: Option<Role>,
 }
 
 impl Toolbox {
@@ -20,8 +27,9 @@ impl Toolbox {
         let mut specs = bootstrap::specs();
         if builtins {
             specs.extend(builtin_specs());
+            specs.push(create::spec());
         }
-        Self { bootstrap, specs, builtins, memory: None }
+        Self { bootstrap, specs, builtins, memory: None, delegation: None, role: None }
     }
 
     /// With the tools that remember and recall.
@@ -35,6 +43,43 @@ impl Toolbox {
 
     pub fn has_memory(&self) -> bool {
         self.memory.is_some()
+    }
+
+    pub fn with_delegation(mut self, delegation: Option<Delegation>) -> Self {
+        self.specs.extend(delegation.as_ref().map(Delegation::spec));
+        Self { delegation, ..self }
+    }
+
+    /// Of a subagent: what it is allowed, and nothing that starts another.
+    pub fn of_agent(bootstrap: Bootstrap, role: Role) -> Self {
+        let mut tools = Self::new(bootstrap, true);
+        tools.specs.retain(|spec| role.allows(&spec.name));
+        Self { role: Some(role), ..tools }
+    }
+
+    pub fn role(&self) -> Option<&Role> {
+        self.role.as_ref()
+    }
+
+    pub fn into_recorder(self) -> Recorder {
+        self.role.map(Role::into_recorder).unwrap_or_default()
+    }
+
+    pub fn delegates(&self) -> bool {
+        self.delegation.is_some()
+    }
+
+    /// Before the calls of a reply: what subagents among them may use.
+    pub fn allot(&self, turn: &Turn, calls: &[ToolCall]) {
+        if let Some(delegation) = &self.delegation {
+            delegation.allot(turn, calls);
+        }
+    }
+
+    /// After them: what they used is the turn's.
+    pub fn settle(&self, turn: &mut Turn) {
+        let spent = self.delegation.iter().flat_map(Delegation::settle);
+        spent.for_each(|other| turn.absorb(&other));
     }
 
     pub fn specs(&self) -> &[ToolSpec] {
@@ -51,10 +96,33 @@ impl Toolbox {
 
     /// Whether it may change what another call of the same reply sees.
     pub fn runs_alone(&self, tool: &str) -> bool {
-        tool == bootstrap::REGISTER || changes_something(tool)
+        tool == bootstrap::REGISTER || changes_something(tool) || tool == create::TOOL
     }
 
     pub async fn call(
+        &self,
+        call: &ToolCall,
+        emit: &mut (dyn FnMut(Event) + Send),
+        approver: &mut dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(Value, Did), CallError> {
+        if let Some(role) = &self.role {
+            role.check(&call.name)?;
+            let dispatch = self.bootstrap.dispatch();
+            let before = role.before(dispatch, call, cancel).await?;
+            let outcome = self.perform(call, emit, approver, cancel).await;
+            role.after(dispatch, call, before, outcome.as_ref().map(|(value, _)| value)).await;
+            return outcome;
+        }
+        match &self.delegation {
+            Some(delegation) if call.name == DELEGATE => {
+                Ok((delegation.call(call, emit, approver, cancel).await?, Did::Other))
+            }
+            _ => self.perform(call, emit, approver, cancel).await,
+        }
+    }
+
+    async fn perform(
         &self,
         call: &ToolCall,
         emit: &mut (dyn FnMut(Event) + Send),
@@ -65,6 +133,9 @@ impl Toolbox {
             && [remember::REMEMBER, remember::RECALL].contains(&call.name.as_str())
         {
             return memory.call(&call.name, &call.args, session, self.bootstrap.dispatch(), emit).await;
+        }
+        if self.builtins && call.name == create::TOOL {
+            return create::call(&self.bootstrap, &call.args, emit, approver, cancel).await;
         }
         if !self.builtins || !builtin_specs().iter().any(|spec| spec.name == call.name) {
             return self.bootstrap.call(&call.name, &call.args, emit, approver, cancel).await;

@@ -72,6 +72,28 @@ impl Turn {
         (self.started.elapsed() >= self.limits.max_time).then_some(StopReason::MaxTime)
     }
 
+    /// What each of `among` subagents may use: a part of what is left, and not the last round, which is the answer's.
+    pub fn share(&self, among: u32) -> Option<TurnLimits> {
+        let among = among.max(1);
+        let rounds = self.limits.max_rounds.saturating_sub(self.rounds).saturating_sub(1) / among;
+        let used = self.usage.input_tokens + self.usage.output_tokens;
+        let tokens = self.limits.max_tokens.saturating_sub(used) / u64::from(among);
+        let cost = self.limits.max_cost_usd.map(|most| (most - self.usage.cost_usd) / f64::from(among));
+        let time = self.limits.max_time.saturating_sub(self.started.elapsed());
+        let left = rounds > 0 && tokens > 0 && !time.is_zero() && cost.is_none_or(|cost| cost > 0.0);
+        left.then_some(TurnLimits { max_rounds: rounds, max_tokens: tokens, max_cost_usd: cost, max_time: time })
+    }
+
+    /// Counts all that a subagent's turn used and did.
+    pub fn absorb(&mut self, other: &Turn) {
+        self.usage.add(other.usage);
+        // What its own registrations took is recorded with them.
+        self.last_built.0.add(other.usage);
+        self.rounds += other.rounds;
+        other.built.iter().for_each(|name| self.mark_built(name));
+        other.used.iter().for_each(|name| self.mark_used(name));
+    }
+
     pub fn duration_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }

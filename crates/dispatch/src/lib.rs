@@ -15,7 +15,7 @@ mod trust;
 pub use alias::ALIAS_ARGUMENTS;
 pub use approve::{ApprovalRequest, Approver, DenyAll};
 pub use arguments::{check_arguments, check_exact, check_schema, check_value};
-pub use builtin::{builtin_specs, changes_something, command_view};
+pub use builtin::{Content, FileState, builtin_specs, changes_something, command_view, exit_code};
 pub use callers::Related;
 pub use compose::MOST_CALLS;
 pub use error::CallError;

@@ -75,6 +75,11 @@ impl Home {
         self.root.join("packages")
     }
 
+    /// Subagents of the person's own.
+    pub fn agents(&self) -> PathBuf {
+        self.root.join("agents")
+    }
+
     pub fn chat_history(&self) -> PathBuf {
         self.root.join("chat_history.txt")
     }

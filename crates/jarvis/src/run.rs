@@ -9,7 +9,7 @@ use crate::model::Choice;
 use crate::signals::Signals;
 use crate::{programs, pull, secrets, term};
 use futures::future::BoxFuture;
-use jarvis_agent::{Mode, Price, Session, SessionParts, TurnLimits};
+use jarvis_agent::{AgentFolders, Mode, Price, Session, SessionParts, TurnLimits};
 use jarvis_audit::{AuditLog, Kind, Record};
 use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts};
 use jarvis_forge::Forge;
@@ -239,6 +239,11 @@ pub fn unkept(
         zone: jiff::tz::TimeZone::system(),
     });
     session.with_embedder(embedder)
+}
+
+/// Where subagents are looked for.
+pub fn agents(home: &Home) -> Outcome<AgentFolders> {
+    Ok(AgentFolders::new(&workspace()?, &home.agents()))
 }
 
 fn session_id() -> String {

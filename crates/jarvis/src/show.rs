@@ -18,6 +18,8 @@ pub struct Show {
     /// What has been shown of the text since the last tool call.
     shown: String,
     broken: Option<Failure>,
+    /// The subagent that what is shown comes from, and its lines begin with.
+    agent: String,
 }
 
 impl Show {
@@ -28,6 +30,7 @@ impl Show {
             style: term::stderr_style(),
             shown: String::new(),
             broken: None,
+            agent: String::new(),
         }
     }
 
@@ -94,6 +97,16 @@ impl Show {
                 let said = format!("{} is {}: {detail}", term::cut(name, VALUE_COLUMNS), status.as_str());
                 self.line(&format!("{} {said}", self.style.bold("note:")));
             }
+            // What it says is for the model that asked it; what it does is told.
+            Event::Agent { agent, event, .. } => {
+                if !matches!(**event, Event::TextDelta { .. }) {
+                    self.break_line()?;
+                    self.agent = format!("  {} │ ", term::cut(agent, 30));
+                    let told = self.for_people(event);
+                    self.agent.clear();
+                    told?;
+                }
+            }
             Event::Notice { message } => self.line(&format!("{} {message}", self.style.bold("note:"))),
             // Failures are told by whoever runs the turn; questions by the approver; reasoning is for --json.
             Event::TurnStarted { .. }
@@ -119,7 +132,7 @@ impl Show {
     }
 
     fn line(&self, text: &str) {
-        term::status(text);
+        term::status(format_args!("{}{text}", self.agent));
     }
 }
 

@@ -54,8 +54,19 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "cap unify",
     ];
     let reaching = ["", "chat", "cap register", "cap check", "cap repair", "sandbox run", "sandbox exec"];
-    let in_a_place =
-        ["", "chat", "cap register", "cap run", "cap check", "cap test", "cap repair", "sandbox run", "sandbox exec"];
+    let in_a_place = [
+        "",
+        "chat",
+        "agents list",
+        "agents show",
+        "cap register",
+        "cap run",
+        "cap check",
+        "cap test",
+        "cap repair",
+        "sandbox run",
+        "sandbox exec",
+    ];
     let led = ["", "chat", "cap repair", "bench selfext"];
     let answering = [
         "",

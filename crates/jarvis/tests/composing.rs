@@ -356,3 +356,21 @@ fn verification_holds_the_clock_and_chance_of_what_is_called_still() {
     // In use, they move.
     let _ = run(&home, "gambler", &json!({})).failed(1, &["it moved"]);
 }
+
+#[test]
+fn a_caller_takes_nothing_out_of_use_by_the_arguments_it_chooses() {
+    let home = Home::new();
+    let shy = "export default function run({ n }: { n: number }) {\n  if (n < 0) throw new RangeError('no');\n  return n + 1;\n}";
+    let next = json!({"examples": [{"args": {"n": 1}, "returns": 2}]});
+    let _ = add(&home, "next_number", "The number after this one.", &json!({"n": 1}), shy, &next).ok();
+    let spiteful = "export default async function run({ n }: { n: number }) {
+      for (let i = 0; i < 10; i++) await capability('next_number', { n: -1 }).catch(() => 0);
+      return n;
+    }";
+    let same = json!({"examples": [{"args": {"n": 1}, "returns": 1}]});
+    let _ = add(&home, "spiteful", "Gives back what it was given.", &json!({"n": 1}), spiteful, &same).ok();
+    let _ = run(&home, "spiteful", &json!({"n": 5})).ok();
+    assert_eq!(stats(&home, "next_number"), (10, 10), "counted all the same");
+    assert_eq!(home.run(&["cap", "show", "next_number", "--json"]).ok().json()["capability"]["status"], "active");
+    assert_eq!(run(&home, "next_number", &json!({"n": 5})).ok().json()["result"], 6);
+}

@@ -236,3 +236,22 @@ fn every_call_is_on_the_audit_and_tools_can_be_turned_off() {
     let offered = |i: usize| asked[i]["tools"].as_array().unwrap().len();
     assert_eq!((offered(0), offered(1)), (12, 3));
 }
+
+#[test]
+fn a_tool_that_is_created_is_a_capability_and_can_be_used_at_once() {
+    let bench = Bench::new();
+    let schema = json!({"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}, "loud": {"type": "boolean", "default": false}}});
+    let make = |code: &str| {
+        json!({"name": "shout_text", "description": "Writes a text in capital letters.", "parameters_schema": schema, "code": code,
+               "examples": [{"args": {"text": "abc"}, "returns": "ABC"}, {"args": {"text": "ö", "loud": true}, "returns": "Ö"}]})
+    };
+    let wrong =
+        bench.call("create_tool", make("export default function run({ text }: { text: string }) { return text; }"));
+    assert!(!wrong.ok, "{}", wrong.text);
+    let code = "export default function run({ text }: { text: string }) {\n  return text.toUpperCase();\n}\n";
+    let calls =
+        [("create_tool", make(code)), ("execute_capability", json!({"name": "shout_text", "args": {"text": "hi"}}))];
+    let told = bench.calls(&calls, &[]);
+    assert!(told.iter().all(|t| t.ok), "{}", told[0].text);
+    assert!(told[1].text.contains("HI"), "{}", told[1].text);
+}

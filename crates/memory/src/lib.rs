@@ -9,8 +9,8 @@ mod session;
 #[cfg(feature = "postgres")]
 pub use notes::PostgresStore;
 pub use notes::{
-    Draft, Embed, Filter, Forget, Forgotten, Found, MemoryError, MemoryStore, Note, NoteKind, Problem, Proposal, Query,
-    Reindexed, Remembered, Searched, SqliteStore, Why, matters,
+    Document, Draft, Embed, Filter, Forget, Forgotten, Found, MemoryError, MemoryStore, Note, NoteKind, Problem,
+    Proposal, Query, Reindexed, Remembered, Searched, SqliteStore, Why, matters,
 };
 pub use session::{
     Loaded, NewSession, Parent, SessionError, SessionInfo, SessionPage, SessionQuery, SessionStore, SessionWriter, mend,

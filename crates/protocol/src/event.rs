@@ -140,6 +140,9 @@ pub enum Event {
         tokens_estimate: u64,
         budget_available: u64,
     },
+    /// What happens in a subagent; `call_id` is the call that started it. Subagents start none, so it never nests.
+    #[serde(rename = "agent")]
+    Agent { agent: String, call_id: String, event: Box<Event> },
     #[serde(rename = "notice")]
     Notice { message: String },
     #[serde(rename = "turn.completed")]

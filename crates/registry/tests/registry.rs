@@ -455,6 +455,25 @@ fn a_repository_around_the_home_is_not_touched() {
 }
 
 #[cfg(unix)]
+#[cfg(unix)]
+#[test]
+fn a_link_in_the_place_of_its_own_folders_has_nothing_deleted_or_written() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("precious.txt"), "mine").unwrap();
+    for name in [".staged", ".aside", ".lock", ".lock.next"] {
+        let home = Home::new();
+        let registry = home.registry();
+        register(&registry, "first_one", CODE);
+        let place = home.root().join(name);
+        let _ = std::fs::remove_dir_all(&place).or_else(|_| std::fs::remove_file(&place));
+        std::os::unix::fs::symlink(elsewhere.path(), &place).unwrap();
+        let refused = registry.register(version_of(capability("second_one"), CODE)).unwrap_err();
+        assert!(refused.to_string().contains(name), "{name}: {refused}");
+        assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 1, "{name}");
+        assert_eq!(registry.list().unwrap().capabilities.len(), 1, "{name}: reading goes on");
+    }
+}
+
 #[test]
 fn code_is_not_written_through_a_linked_folder() {
     let home = Home::new();

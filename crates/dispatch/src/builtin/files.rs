@@ -78,7 +78,7 @@ fn refuse(kind: ErrorKind, message: String) -> CallError {
 }
 
 /// The bytes of a file; none where it is not there.
-async fn bytes_of(call: &mut Call<'_>, path: &str, inside: bool) -> Result<Option<Vec<u8>>, CallError> {
+pub(super) async fn bytes_of(call: &mut Call<'_>, path: &str, inside: bool) -> Result<Option<Vec<u8>>, CallError> {
     let permit = call.permit(Reach::Read { path: path.to_owned(), inside }).await?;
     match call.work(permit, ToolWork::Read { path: path.to_owned() }).await? {
         Ok(done) => Ok(Some(done.body)),

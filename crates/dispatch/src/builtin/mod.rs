@@ -1,19 +1,21 @@
 //! The built-in tools: files of the workspace, a shell in the jail, HTTP. Decide → audit(intent) → do → audit(outcome),
 //! as for everything that is called.
 
+mod effects;
 mod files;
 mod http;
 mod shell;
 mod specs;
 
 use crate::{ApprovalRequest, Approver, CallError, Dispatch};
+pub use effects::{Content, FileState};
 use jarvis_audit::Kind;
 use jarvis_policy::{Reach, ToolPermit, ToolVerdict, review_tool};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_sandbox::{ToolDone, ToolError, ToolWork};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-pub use shell::view as command_view;
+pub use shell::{exit_code, view as command_view};
 pub use specs::{builtin_specs, changes_something};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -164,7 +166,7 @@ impl Call<'_> {
     }
 
     /// One thing with a file or a host, on the audit before and after.
-    async fn work(&self, permit: ToolPermit, work: ToolWork) -> Result<Result<ToolDone, ToolError>, CallError> {
+    async fn work(&mut self, permit: ToolPermit, work: ToolWork) -> Result<Result<ToolDone, ToolError>, CallError> {
         self.intent(&permit)?;
         let done = self.dispatch.parts.executor.tool(permit, work, TIMEOUT, self.cancel).await;
         self.outcome(match &done {

@@ -13,6 +13,13 @@ use std::path::{Path, PathBuf};
 const STDOUT_CHARS: usize = 50_000;
 const STDERR_CHARS: usize = 10_000;
 const SECONDS: u64 = 30;
+/// How the text of a command that ended by itself begins.
+const EXIT_CODE: &str = "exit code ";
+
+/// The exit code that a text of shell_exec tells; none where the command was ended or did not begin.
+pub fn exit_code(text: &str) -> Option<i32> {
+    text.lines().next()?.strip_prefix(EXIT_CODE)?.parse().ok()
+}
 
 #[derive(Deserialize)]
 pub(super) struct Exec {
@@ -82,7 +89,7 @@ pub(super) async fn exec(
     let (stdout, stderr) = (done.outcome.stdout_text(), done.outcome.stderr_text());
     let exit = &done.outcome.exit;
     let mut text = match exit.class {
-        JailClass::Ok | JailClass::Failed => format!("exit code {}", exit.code.unwrap_or_default()),
+        JailClass::Ok | JailClass::Failed => format!("{EXIT_CODE}{}", exit.code.unwrap_or_default()),
         JailClass::Timeout => {
             format!("超时 (timeout): ended after {seconds} s with all it had started; what it printed until then:")
         }

@@ -65,7 +65,7 @@ pub fn run(args: &Chat, common: &Common) -> Outcome {
     let forge = run::forge(&settings, &flags.reach, &home)?;
     run::block(async |signals| {
         let answerer = run::answerer(&choice, &settings, flags, &home, &signals.work()).await?;
-        let session = run::session(answerer, forge, &settings, flags, &home, kept);
+        let session = run::session(answerer, forge, &settings, flags, &home, kept).with_agents(run::agents(&home)?);
         let mut conversation = Conversation { session, settings, home, common, flags, signals };
         if std::io::stdin().is_terminal() { conversation.terminal().await } else { conversation.piped().await }
     })

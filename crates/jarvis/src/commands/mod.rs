@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod agents;
 pub mod ask;
 mod audit;
 mod bench;
@@ -37,6 +38,9 @@ pub enum Command {
     /// Notes: what is remembered beyond one conversation.
     #[command(subcommand)]
     Memory(memory::Memory),
+    /// Subagents: whom a model can give a task of its own.
+    #[command(subcommand)]
+    Agents(agents::Agents),
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
@@ -67,6 +71,7 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Cap(args) => cap::run(args, common),
         Command::Session(args) => session::run(args, common),
         Command::Memory(args) => memory::run(args, common),
+        Command::Agents(args) => agents::run(args, common),
         Command::Model(args) => model::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 pub enum Reply {
     Text(&'static str),
     Call(&'static str, Value),
+    /// Several in one reply: id, name, arguments.
+    Calls(Vec<(&'static str, &'static str, Value)>),
+    /// After a pause.
+    Later(Duration, Box<Reply>),
     /// A status with a body.
     Status(&'static str, &'static str),
     /// The beginning of a stream, then the connection is closed.
@@ -24,6 +28,9 @@ pub struct Provider {
     pub url: String,
     pub requests: Arc<Mutex<Vec<Value>>>,
 }
+
+/// What answers a request; none: the script is over.
+type Script = dyn FnMut(&Value) -> Option<Reply> + Send;
 
 /// What a capable model says to grow `multiply_numbers` and answer with it.
 pub fn grows() -> Vec<Reply> {
@@ -46,11 +53,28 @@ pub fn grows() -> Vec<Reply> {
 impl Provider {
     /// Requests beyond the script get status 500.
     pub fn start(script: Vec<Reply>) -> Provider {
+        let mut script = VecDeque::from(script);
+        Self::answering(move |_| script.pop_front())
+    }
+
+    /// Several conversations at once, each with a script of its own: the one whose mark stands in the first message of a
+    /// person. In a script, requests are answered in order.
+    pub fn by_mark(scripts: Vec<(&'static str, Vec<Reply>)>) -> Provider {
+        let mut scripts: Vec<_> = scripts.into_iter().map(|(mark, script)| (mark, VecDeque::from(script))).collect();
+        Self::answering(move |request| {
+            let messages = request["messages"].as_array()?;
+            let first = messages.iter().find(|m| m["role"] == "user")?["content"].to_string();
+            scripts.iter_mut().find(|(mark, _)| first.contains(mark))?.1.pop_front()
+        })
+    }
+
+    /// Answers each request by what it asks.
+    pub fn answering(script: impl FnMut(&Value) -> Option<Reply> + Send + 'static) -> Provider {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let kept = requests.clone();
-        let script = Arc::new(Mutex::new(VecDeque::from(script)));
+        let script: Arc<Mutex<Script>> = Arc::new(Mutex::new(script));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (kept, script) = (kept.clone(), script.clone());
@@ -85,7 +109,7 @@ impl Provider {
     }
 }
 
-fn answer(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, script: &Mutex<VecDeque<Reply>>) -> std::io::Result<()> {
+fn answer(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, script: &Mutex<Script>) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut length = 0;
     loop {
@@ -99,9 +123,17 @@ fn answer(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, script: &Mutex<VecDeq
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    kept.lock().unwrap().push(serde_json::from_slice(&body).unwrap_or(Value::Null));
+    let request: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    kept.lock().unwrap().push(request.clone());
     let reply =
-        script.lock().unwrap().pop_front().unwrap_or(Reply::Status("500 Internal Server Error", "script is over"));
+        (script.lock().unwrap())(&request).unwrap_or(Reply::Status("500 Internal Server Error", "script is over"));
+    let reply = match reply {
+        Reply::Later(pause, reply) => {
+            std::thread::sleep(pause);
+            *reply
+        }
+        reply => reply,
+    };
     let events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
     match reply {
         Reply::Text(text) => {
@@ -118,6 +150,18 @@ fn answer(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, script: &Mutex<VecDeq
             event(&mut stream, &json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}))?;
             end(&mut stream, "tool_calls")
         }
+        Reply::Calls(calls) => {
+            write!(stream, "{events}")?;
+            let calls: Vec<Value> = (calls.iter().enumerate())
+                .map(|(index, (id, name, args))| {
+                    json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": args.to_string()}})
+                })
+                .collect();
+            event(&mut stream, &json!({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]}))?;
+            end(&mut stream, "tool_calls")
+        }
+        // Only one pause is made.
+        Reply::Later(..) => Ok(()),
         Reply::Status(status, body) => {
             write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
         }

@@ -194,9 +194,17 @@ fn plain_git_carries_capabilities_and_a_pull_gives_no_powers() {
     assert!(!ran.out.contains("note"));
     let denied = theirs.run(&["audit", "tail", "--kind", "decision"]).ok().out;
     assert!(denied.contains("nobody allowed it"), "{denied}");
-    // Turning it on is no yes either.
+    // Looking at it runs nothing of it with what nobody allowed.
+    for look in ["check", "test"] {
+        let looked = theirs.run(&["cap", look, "read_note", "--workspace", workspace]);
+        assert!(looked.code == 1 && !looked.out.contains("一条笔记"), "{look}: {}", looked.out);
+    }
+    // Turning it on is no yes either, nor is writing so into the file.
     let _ = theirs.run(&["cap", "disable", "read_note"]).ok();
-    let _ = theirs.run(&["cap", "enable", "read_note"]).ok();
+    let _ = theirs.run(&["cap", "enable", "read_note"]).failed(1, &["nobody approved"]);
+    let file = there.join("index.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"disabled\"", "\"active\"")).unwrap();
     let _ = theirs.run(&read).failed(1, &["nobody on this machine has allowed"]);
     // A person is asked, once.
     if let Some(mut terminal) = Terminal::start(&theirs, &read) {

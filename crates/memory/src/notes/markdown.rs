@@ -8,7 +8,7 @@ const KNOWN: [&str; 6] = ["id", "type", "date", "importance", "tags", "session"]
 
 /// A file taken apart.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Document {
+pub struct Document {
     /// Each key with the lines that say its value, as they are.
     fields: Vec<(String, Vec<String>)>,
     pub text: String,
@@ -80,13 +80,26 @@ impl Document {
         }
     }
 
-    fn one(&self, key: &str) -> Result<Option<String>, String> {
+    /// The keys of the head, as they stand.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(key, _)| key.as_str()).filter(|key| !key.is_empty())
+    }
+
+    pub fn one(&self, key: &str) -> Result<Option<String>, String> {
         let Some((_, lines)) = self.fields.iter().find(|(k, _)| k == key) else { return Ok(None) };
-        let value = scalar(lines[0].split_once(':').map_or("", |(_, v)| v))?;
+        let first = lines[0].split_once(':').map_or("", |(_, v)| v);
+        let value = match first.trim() {
+            // A text over several lines, as YAML has it.
+            block @ (">" | ">-" | "|" | "|-") => {
+                let between = if block.starts_with('>') { " " } else { "\n" };
+                lines[1..].iter().map(|line| line.trim()).collect::<Vec<_>>().join(between).trim().to_owned()
+            }
+            _ => scalar(first)?,
+        };
         Ok(Some(value).filter(|v| !v.is_empty()))
     }
 
-    pub fn note(&self) -> Result<Parsed, String> {
+    pub(crate) fn note(&self) -> Result<Parsed, String> {
         let kind = match self.one("type")? {
             None => NoteKind::Note,
             Some(word) => NoteKind::parse(&word.to_lowercase()).ok_or_else(|| {

@@ -13,6 +13,7 @@ mod types;
 mod vectors;
 
 pub use error::MemoryError;
+pub use markdown::Document;
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use similar::matters;

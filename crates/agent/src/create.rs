@@ -1,0 +1,52 @@
+//! The tool `create_tool`: a capability, said in the words of other agents. Checked and verified as every capability.
+
+use crate::bootstrap::{self, Bootstrap, Did};
+use jarvis_dispatch::{Approver, CallError, check_arguments};
+use jarvis_protocol::{ErrorKind, Event, ToolSpec};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const TOOL: &str = "create_tool";
+
+pub(crate) fn spec() -> ToolSpec {
+    ToolSpec {
+        name: TOOL.to_owned(),
+        description:
+            "Make a tool from code: the same as register_capability with fewer words, for what needs no grants. It \
+                      is checked, run on the examples, and can be used at once with execute_capability."
+                .to_owned(),
+        parameters: json!({"type": "object", "additionalProperties": false,
+            "required": ["name", "description", "parameters_schema", "code", "examples"], "properties": {
+                "name": {"type": "string", "pattern": "^[a-z][a-z0-9_]{1,63}$"},
+                "description": {"type": "string", "minLength": 1, "description": "one sentence"},
+                "parameters_schema": {"type": "object", "description": "JSON Schema of args"},
+                "code": {"type": "string", "minLength": 1, "description": "as for register_capability"},
+                "examples": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["args"]},
+                    "description": "[{args, returns}]"},
+                "runtime": {"enum": ["typescript", "python", "deno"]}}}),
+    }
+}
+
+pub(crate) async fn call(
+    bootstrap: &Bootstrap,
+    args: &Value,
+    emit: &mut (dyn FnMut(Event) + Send),
+    approver: &mut dyn Approver,
+    cancel: &CancellationToken,
+) -> Result<(Value, Did), CallError> {
+    check_arguments(&spec().parameters, args)
+        .map_err(|problem| CallError::respond(ErrorKind::Usage, format!("{TOOL}: {problem}")))?;
+    bootstrap.call(bootstrap::REGISTER, &registered(args), emit, approver, cancel).await
+}
+
+/// The same in the words of `register_capability`.
+fn registered(args: &Value) -> Value {
+    let mut definition = json!({
+        "name": args["name"], "capability": args["description"], "parameters": args["parameters_schema"],
+        "examples": args["examples"],
+    });
+    if let Some(runtime) = args.get("runtime") {
+        definition["runtime"] = runtime.clone();
+    }
+    json!({"definition": definition, "code": args["code"]})
+}
