@@ -14,8 +14,8 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// How far a place is looked through before a jail starts.
-const MOST_ENTRIES: usize = 5000;
-const MOST_LEVELS: usize = 4;
+const MOST_ENTRIES: usize = 20_000;
+const MOST_LEVELS: usize = 8;
 /// Large, and nobody's settings.
 const NOT_INTO: [&str; 2] = ["node_modules", "target"];
 
