@@ -241,16 +241,17 @@ mod tests {
 
     #[test]
     fn names_of_called_capabilities_are_no_values() {
-        let code = |call: &str, name: &str, digits: u8| {
-            format!(
-                "export default async ({{ a, b }}, ctx) => Number(await {call}('{name}', {{ a, b }})).toFixed({digits})"
-            )
+        let code = |call: &str, name: &str, unit: &str| {
+            format!("export default async ({{ a, b }}, ctx) => Number(await {call}('{name}', {{ a, b }})) + '{unit}'")
         };
         for call in ["capability", "ctx.call", "globalThis.capability"] {
-            let made = |of: &str, name: &str, digits: u8| subject(of, "Rounds.", &[], &code(call, name, digits), &[]);
-            assert!(siblings(&[made("round_sum", "sum", 2), made("round_power", "power", 2)]).is_empty(), "{call}");
-            let found = siblings(&[made("round_sum", "sum", 2), made("round_more", "sum", 4)]);
-            assert_eq!(found[0].differ, [["2", "4"]], "{call}");
+            let made = |of: &str, name: &str, unit: &str| subject(of, "Rounds.", &[], &code(call, name, unit), &[]);
+            assert!(
+                siblings(&[made("round_sum", "sum", "km"), made("round_power", "power", "km")]).is_empty(),
+                "{call}"
+            );
+            let found = siblings(&[made("round_sum", "sum", "km"), made("round_more", "sum", "miles")]);
+            assert_eq!(found[0].differ, [["km", "miles"]], "{call}");
         }
         let python = "def run(args, ctx):\n  return capability( \"sum\", args) + 'x'\n";
         assert_eq!(skeleton(python, Runtime::Python).values, ["x"]);
