@@ -5,6 +5,7 @@
 
 mod calls;
 mod check;
+mod duplicate;
 mod grants;
 pub mod grow;
 mod keys;
@@ -88,7 +89,8 @@ impl ForgeError {
         match self {
             ForgeError::Duplicate { name, .. } => {
                 format!(
-                    "{self}. Use it with execute_capability, or register under the name `{name}` to replace its code."
+                    "{self}. Use it with execute_capability, or register under the name `{name}` to replace its code. If yours \
+                     does something else, give an example with the answer in which the two differ."
                 )
             }
             ForgeError::Problems { step, problems } => {
@@ -110,7 +112,10 @@ impl ForgeError {
                 ErrorBody { kind: ErrorKind::Denied, message: reason.clone(), hint: hint.clone() }
             }
             ForgeError::Duplicate { name, .. } => ErrorBody::new(ErrorKind::Forge, self.to_string())
-                .hint(format!("register it as `{name}` to make a new version of that one")),
+                .hint(format!(
+                "register it as `{name}` to make a new version of that one, or give an example with the answer in which \
+                 the two differ"
+            )),
             ForgeError::Problems { .. } => ErrorBody::new(ErrorKind::Forge, self.to_string()),
             ForgeError::OutOfBounds => ErrorBody::new(ErrorKind::Limit, self.to_string()),
         }
@@ -245,7 +250,7 @@ impl Forge {
         self.refuse_alias(&draft.capability.name)?;
         let mut dropped = 0;
         match previous {
-            None => self.refuse_duplicate(draft)?,
+            None => self.refuse_duplicate(draft, cancel).await?,
             Some(_) if draft.restored => {}
             Some(previous) => {
                 dropped = inherit_examples(&mut draft.capability, &previous.examples);
@@ -321,22 +326,6 @@ impl Forge {
             Some(bearer) if bearer.name != *name => Err(ForgeError::Duplicate {
                 why: format!("`{name}` is another name of it ({})", bearer.signature()),
                 name: bearer.name,
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    /// What is registered and does the same already, with arguments that go together.
-    pub fn duplicate_of(&self, capability: &Capability) -> Result<Option<Capability>, ForgeError> {
-        let similar = self.dispatch.registry().find_similar(capability).map_err(registry_error)?;
-        Ok(similar.into_iter().map(|hit| hit.capability).find(|found| found.status == Status::Active))
-    }
-
-    fn refuse_duplicate(&self, draft: &Draft) -> Result<(), ForgeError> {
-        match self.duplicate_of(&draft.capability)? {
-            Some(found) if draft.instead_of.as_ref() != Some(&found.name) => Err(ForgeError::Duplicate {
-                why: format!("{} ({})", found.capability, found.signature()),
-                name: found.name,
             }),
             _ => Ok(()),
         }

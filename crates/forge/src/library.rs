@@ -28,7 +28,7 @@ impl Library {
 pub struct Runs(pub u32);
 
 impl Runs {
-    fn take(&mut self) -> bool {
+    pub(crate) fn take(&mut self) -> bool {
         let left = self.0 > 0;
         self.0 = self.0.saturating_sub(1);
         left
@@ -68,7 +68,11 @@ impl Forge {
         Ok(Library { subjects, damaged: listing.damaged })
     }
 
-    async fn code_state(&self, capability: &Capability, edges: &[CallEdge]) -> Result<CodeState, ForgeError> {
+    pub(crate) async fn code_state(
+        &self,
+        capability: &Capability,
+        edges: &[CallEdge],
+    ) -> Result<CodeState, ForgeError> {
         let code = match self.dispatch().registry().code(capability) {
             Ok(code) => code,
             Err(error) => return Ok(CodeState::Unusable(error.to_string())),

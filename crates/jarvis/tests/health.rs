@@ -368,6 +368,46 @@ fn what_is_too_specific_is_found_and_ordinary_constants_are_not() {
 }
 
 #[test]
+fn calls_are_no_values_a_circle_is_told_and_the_same_code_has_no_figure() {
+    let home = Home::new();
+    let n = || json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "number"}}});
+    let text = || json!({"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}});
+    let of = |name: &str, says: &str, example: Value| definition(name, says, n(), json!([{"args": example}]));
+    let calls = |name: &str| {
+        format!(
+            "export default async function run({{ n }}) {{ return n > 100 ? await capability('{name}', {{ n }}) : n; }}"
+        )
+    };
+    let (ping, pong) = (of("ping", "Serves the ball.", json!({"n": 1})), of("pong", "Gives an echo.", json!({"n": 2})));
+    let _ = register(&home, &ping, "export default ({ n }) => n").ok();
+    let _ = register(&home, &pong, &calls("ping")).ok();
+    let _ = register(&home, &ping, &calls("pong")).ok();
+    let caller = of("throttle", "Keeps a speed below its limit.", json!({"n": 3}));
+    let _ = register(&home, &caller, &calls("ping")).ok();
+    let code = "export default ({ text }) => [...text].reverse().join('')";
+    for (name, says) in [("reverse_text", "Reverses a text."), ("mirror", "把文字倒过来。")] {
+        let of = definition(name, says, text(), json!([{"args": {"text": "ab"}, "returns": "ba"}]));
+        let _ = register(&home, &of, code).ok();
+    }
+    let report = doctor(&home, &[]);
+    assert_eq!((&report["siblings"], &report["over_specific"]), (&json!([]), &json!([])), "{report:#}");
+    let problems: Vec<(&str, Option<&str>)> = report["calls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| (c["caller"].as_str().unwrap(), c["problem"].as_str()))
+        .collect();
+    let told = |caller: &str| problems.iter().find(|p| p.0 == caller).unwrap().1;
+    assert_eq!(told("ping"), Some("calls go round in a circle (ping → pong → ping)"), "{report:#}");
+    assert_eq!(told("pong"), Some("calls go round in a circle (pong → ping → pong)"));
+    assert_eq!(told("throttle"), None);
+    // Which is true.
+    let _ = home.run(&["cap", "run", "ping", "--args", "{\"n\": 101}"]).failed(1, &["round in a circle"]);
+    let said = home.run(&["cap", "doctor"]).ok().out;
+    assert!(said.contains(": the same code\n") && !said.contains("(0."), "{said}");
+}
+
+#[test]
 fn unused_failing_edited_and_calling_ones_are_told_with_what_settles_them() {
     let home = Home::new();
     let n = || json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "number"}}});

@@ -258,13 +258,23 @@ fn a_repair_that_changes_more_than_the_code_is_a_proposal() {
 #[test]
 fn a_led_model_mends_it_too() {
     let body = "export default function run({ text }: { text: string }) {\n  return (text.match(/\\S+/)?.[0] ?? '').toLowerCase();\n}";
-    let (home, provider) = with_model(vec![Reply::Text(body), Reply::Text(body), Reply::Text(body)]);
-    let _ = quarantined(&home);
-    let _ = home.run(&["cap", "repair", NAME, "--mode", "staged"]).ok();
-    let asked = provider.requests.lock().unwrap()[0].to_string();
-    assert!(asked.contains("That fails: called with") && asked.contains("text.match"), "{asked}");
-    assert_eq!((status(&home).as_str(), version(&home).as_str()), ("active", "1.0.1"));
-    assert_eq!(call(&home, "").ok().json()["result"], "");
+    let fenced =
+        format!("Here is the corrected function:\n\n```typescript\n{body}\n```\nIt copes with no word at all.");
+    let anew = body.replace("{ text }: { text: string }", "args: { text: string }").replace("(text.", "(args.text.");
+    let rest = "```typescript\n  return (text.match(/\\S+/)?.[0] ?? '').toLowerCase();\n}\n```\n".to_owned();
+    // Gone on where the reply was begun for it, or begun anew, as servers do that know no beginnings.
+    for body in [body.to_owned(), fenced, anew, rest] {
+        let body: &'static str = body.leak();
+        let (home, provider) = with_model(vec![Reply::Text(body), Reply::Text(body), Reply::Text(body)]);
+        let _ = quarantined(&home);
+        let _ = home.run(&["cap", "repair", NAME, "--mode", "staged"]).ok();
+        let asked = provider.requests.lock().unwrap()[0].to_string();
+        assert!(asked.contains("That fails: called with") && asked.contains("text.match"), "{asked}");
+        assert_eq!((status(&home).as_str(), version(&home).as_str()), ("active", "1.0.1"));
+        assert_eq!(call(&home, "").ok().json()["result"], "");
+        // Written once by each of two samples; nothing had to be repaired.
+        assert!(provider.requests.lock().unwrap().len() <= 2, "{body}");
+    }
 }
 
 #[test]

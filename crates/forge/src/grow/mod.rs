@@ -141,7 +141,7 @@ impl Grower<'_> {
                 json!({"samples": samples}),
             )?;
             for text in std::iter::once(&reply.text).chain(&reply.alternatives) {
-                let code = prompt::code_of(text);
+                let code = prompt::code_of(opening, text);
                 if tried.iter().any(|c| c.code == code) {
                     tried.iter_mut().filter(|c| c.code == code).for_each(|c| c.votes += 1);
                     continue;
@@ -171,7 +171,7 @@ impl Grower<'_> {
         request.purpose = Purpose::Forge;
         request.stable_prefix = prompt::STABLE;
         request.assistant_prefix = Some(opening.to_owned());
-        request.stop = vec!["\n}".to_owned(), "```\n".to_owned()];
+        request.stop = vec!["\n}".to_owned(), "\n```\n".to_owned()];
         request.max_tokens = CODE_TOKENS;
         request.samples = samples;
         request.seed = Some(seed);

@@ -74,11 +74,63 @@ pub(crate) fn opening(plan: &Plan) -> String {
     format!("export default function run({{ {} }}: {{ {} }}) {{\n", names.join(", "), plan.typed_inputs())
 }
 
-/// The whole function; generation stops before the brace that closes it.
-pub(crate) fn code_of(text: &str) -> String {
-    let text = text.trim_end();
-    let text = text.strip_suffix("```").map_or(text, str::trim_end);
-    if text.ends_with("\n}") { format!("{text}\n") } else { format!("{text}\n}}\n") }
+/// How a function that is begun anew begins, at the start of a line; the body of one has no such line.
+const BEGINNINGS: [&str; 6] = [
+    "export default function",
+    "export default async function",
+    "export function run",
+    "export async function run",
+    "function run(",
+    "async function run(",
+];
+const FENCE: &str = "```";
+
+/// The whole function; generation stops before the brace that closes it. Some servers do not go on after `opening` but
+/// begin their reply anew, often in a fence: then that stands alone.
+pub(crate) fn code_of(opening: &str, text: &str) -> String {
+    let begun = opening.trim_end();
+    let reply = text.trim_start().strip_prefix(begun);
+    let rest = reply.unwrap_or(text);
+    let code = if let Some(anew) = lines_from(rest, &BEGINNINGS) {
+        unfenced(anew).to_owned()
+    } else if let Some((before, helper)) = helper_begun(begun)
+        && let Some(anew) = lines_from(rest, &[helper])
+    {
+        format!("{before}{}", unfenced(anew))
+    } else if let Some(inside) = rest.trim_start().strip_prefix(FENCE) {
+        // The rest of the function alone, behind a fence with the name of a language.
+        let body = inside.split_once('\n').map_or(inside, |(_, body)| body);
+        format!("{}{}", opening, unfenced(body))
+    } else if reply.is_some() {
+        unfenced(text).to_owned()
+    } else {
+        format!("{opening}{}", unfenced(text))
+    };
+    let code = code.trim_end();
+    if is_closed(code) { format!("{code}\n") } else { format!("{code}\n}}\n") }
+}
+
+/// From the first line on that begins so. What is indented is part of a body, unless it is the very beginning.
+fn lines_from<'a>(text: &'a str, beginnings: &[&str]) -> Option<&'a str> {
+    let first = text.trim_start();
+    let others = text.match_indices('\n').map(|(at, _)| &text[at + 1..]);
+    std::iter::once(first).chain(others).find(|rest| beginnings.iter().any(|b| rest.starts_with(b)))
+}
+
+/// Up to the fence that closes it.
+fn unfenced(text: &str) -> &str {
+    text.find("\n```").map_or(text, |at| &text[..at]).trim_end().trim_end_matches(FENCE)
+}
+
+/// The code before a helper that is to be written, and the beginning of that.
+fn helper_begun(opening: &str) -> Option<(&str, &str)> {
+    let at = opening.rfind("\n\nfunction ")? + 2;
+    opening.ends_with('(').then(|| opening.split_at(at))
+}
+
+fn is_closed(code: &str) -> bool {
+    let count = |brace: char| code.matches(brace).count();
+    code.ends_with("\n}") || code.ends_with('}') && count('{') == count('}')
 }
 
 /// The function that code calls and nobody wrote, when that is what the problem is.
@@ -98,7 +150,51 @@ pub(crate) fn add_repair(conversation: &mut Vec<Message>, code: &str, problem: &
 
 #[cfg(test)]
 mod tests {
-    use super::missing_helper;
+    use super::{code_of, missing_helper};
+
+    const OPENING: &str = "export default function run({ n }: { n: number }) {\n";
+    const WHOLE: &str = "export default function run({ n }: { n: number }) {\n  return n * 2;\n}\n";
+
+    #[test]
+    fn a_reply_that_goes_on_begins_anew_or_is_fenced_is_one_function() {
+        let joined = [
+            // Gone on, as asked; with a fence at its end; closed by itself.
+            "  return n * 2;",
+            "  return n * 2;\n}\n```\nThis doubles `n`.",
+            // The same again, bare, in a fence, after words, and cut off before its last brace.
+            WHOLE,
+            &format!("```typescript\n{WHOLE}```"),
+            &format!("```ts\n{WHOLE}```\nIt doubles."),
+            &format!("Here is the corrected function:\n\n```typescript\n{}", WHOLE.trim_end().trim_end_matches("\n}")),
+            &format!("\n\nHere it is:\n{WHOLE}"),
+            // The rest alone in a fence.
+            "```typescript\n  return n * 2;\n}\n```",
+        ];
+        for reply in joined {
+            assert_eq!(code_of(OPENING, &format!("{OPENING}{reply}")), WHOLE, "{reply}");
+        }
+        // Without what it was given: another sample, or a server that repeats.
+        for reply in ["  return n * 2;\n}", WHOLE, &format!("```typescript\n{WHOLE}```")] {
+            assert_eq!(code_of(OPENING, reply), WHOLE, "{reply}");
+        }
+        let other = "function run(args) { return '```' + args.n; }";
+        assert_eq!(code_of(OPENING, &format!("{OPENING}{other}")), format!("{other}\n"));
+    }
+
+    #[test]
+    fn a_helper_that_is_begun_anew_is_put_behind_the_code_that_calls_it() {
+        let code = "export default function run({ n }) {\n  return isPrime(n);\n}";
+        let opening = format!("{code}\n\nfunction isPrime(");
+        let wanted = format!("{code}\n\nfunction isPrime(n) {{\n  return n > 1;\n}}\n");
+        for reply in [
+            "n) {\n  return n > 1;",
+            "function isPrime(n) {\n  return n > 1;",
+            "```js\nfunction isPrime(n) {\n  return n > 1;\n}\n```",
+        ] {
+            assert_eq!(code_of(&opening, &format!("{opening}{reply}")), wanted, "{reply}");
+        }
+        assert_eq!(code_of(&opening, &format!("{opening}```ts\n{WHOLE}```")), WHOLE);
+    }
 
     #[test]
     fn a_helper_that_was_never_written_is_recognised() {

@@ -80,6 +80,72 @@ async fn the_same_thing_under_another_name_leads_to_reuse() {
     assert_eq!(files(&bench.root()), before);
 }
 
+/// Price with tax, of another country each.
+fn with_tax(name: &str, says: &str, code: &str, example: serde_json::Value) -> Draft {
+    let mut draft = draft(name);
+    draft.capability.capability = says.to_owned();
+    draft.capability.parameters = number_param("price");
+    draft.capability.examples = vec![serde_json::from_value(example).unwrap()];
+    draft.code = code.to_owned();
+    draft
+}
+
+const GERMANY: &str = "Computes the gross price with 19 percent VAT for Germany";
+const FRANCE: &str = "Computes the gross price with 20 percent VAT for France";
+const AT_20: &str = "export default function run({ price }) { return price * 120 / 100; }";
+
+#[tokio::test]
+async fn what_gives_other_answers_is_no_duplicate_however_alike_its_words_are() {
+    let bench = Bench::new();
+    let forge = bench.forge(Policy::closed());
+    let at_19 = "export default function run({ price }) { return price * 119 / 100; }";
+    let germany = with_tax("vat_germany", GERMANY, at_19, json!({"args": {"price": 100}, "returns": 119}));
+    forge.submit(germany, &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap();
+
+    // Nothing that tells them apart: as alike as the words are.
+    for example in [json!({"args": {"price": 100}}), json!({"args": {"price": 0}, "returns": 0})] {
+        let silent = with_tax("vat_france", FRANCE, AT_20, example);
+        let error = forge.submit(silent, &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap_err();
+        assert!(matches!(&error, ForgeError::Duplicate { name, .. } if name.as_str() == "vat_germany"), "{error:?}");
+        assert!(error.for_model().contains("the answer in which the two differ"), "{}", error.for_model());
+    }
+    // Recorded for the same call, and seen by running it on one that is not recorded, under another argument name too.
+    let recorded = with_tax("vat_france", FRANCE, AT_20, json!({"args": {"price": 100}, "returns": 120}));
+    forge.submit(recorded, &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap();
+    let says = "Computes the gross price with 10 percent VAT for Austria";
+    let code = "export default function run({ net }) { return net * 110 / 100; }";
+    let mut ran = with_tax("vat_austria", says, code, json!({"args": {"net": 50}, "returns": 55}));
+    ran.capability.parameters = number_param("net");
+    forge.submit(ran, &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap();
+    // A wrong answer opens no way in: it is verified like any other.
+    let lie = with_tax("vat_again", GERMANY, at_19, json!({"args": {"price": 100}, "returns": 121}));
+    let error = forge.submit(lie, &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap_err();
+    assert!(error.to_string().contains("expected 121"), "{error}");
+    let same = with_tax("vat_again", GERMANY, at_19, json!({"args": {"price": 200}, "returns": 238}));
+    let error = forge.submit(same, &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(&error, ForgeError::Duplicate { name, .. } if name.as_str() == "vat_germany"), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_has_grants_is_not_run_to_see_whether_it_does_the_same() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.home.path().join("data")).unwrap();
+    let forge = bench.forge(Policy { approval: Approval::Auto, ..Policy::closed() });
+    let marker = bench.home.path().join("data/ran");
+    let code = format!(
+        "export default async function run({{ price }}, ctx) {{ await ctx.write('{}', 'x'); return price * 2; }}",
+        marker.display()
+    );
+    let mut reaching = with_tax("vat_germany", GERMANY, &code, json!({"args": {"price": 1}}));
+    reaching.capability.grants.write = vec!["data".to_owned()];
+    forge.submit(reaching, &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap();
+    std::fs::remove_file(&marker).unwrap();
+    let other = with_tax("vat_france", FRANCE, AT_20, json!({"args": {"price": 100}, "returns": 120}));
+    let error = forge.submit(other, &mut |_| {}, &mut DenyAll, &CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(&error, ForgeError::Duplicate { name, .. } if name.as_str() == "vat_germany"), "{error:?}");
+    assert!(!marker.exists());
+}
+
 #[tokio::test]
 async fn a_version_that_does_worse_on_the_recorded_examples_is_not_registered() {
     let bench = Bench::new();

@@ -95,6 +95,40 @@ fn a_tendril_workspace_of_both_layouts_comes_in_quarantined_and_runs_as_it_did_t
 }
 
 #[test]
+fn what_says_its_arguments_in_its_code_alone_is_checked_and_runs() {
+    let by_name = "console.log(args.a + args.b);\n";
+    let stated = json!({"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}});
+    for (at, path, code) in
+        [("index.json", "tools/add_numbers.ts", ADDS), ("tools/index.json", "add_numbers.ts", by_name)]
+    {
+        let (home, source) = (Home::new(), folder());
+        let mut other = tendril("add_stated", path);
+        other["parameters"] = stated.clone();
+        let whole = tendril("count_given", "tools/whole.ts");
+        put(source.path(), at, &index(&[tendril("add_numbers", path), other, whole]));
+        put(source.path(), "tools/add_numbers.ts", code);
+        put(source.path(), "tools/whole.ts", "console.log(Object.keys(args).length);\n");
+        let _ = import(&home, source.path(), &[]).ok();
+        let parameters =
+            |name: &str| home.run(&["cap", "show", name, "--json"]).ok().json()["capability"]["parameters"].clone();
+        assert_eq!(parameters("add_numbers"), json!({"type": "object", "properties": {"a": {}, "b": {}}}));
+        assert_eq!(parameters("add_stated"), stated, "as it was given");
+        assert_eq!(parameters("count_given"), json!({"type": "object"}), "which ones it takes cannot be told");
+        let example = "{\"args\": {\"a\": 1, \"b\": 2}, \"returns\": 3}";
+        let _ = home.run(&["cap", "check", "add_numbers", "--example", example]).ok();
+        let args = ["cap", "run", "add_numbers", "--args", "{\"a\": 2, \"b\": 40}"];
+        assert_eq!(home.run(&args).ok().out.trim(), "42");
+        let _ =
+            home.run(&["cap", "run", "add_numbers", "--args", "{\"c\": 2}"]).failed(2, &["no argument `c`", "a, b"]);
+        let _ = home.run(&["cap", "check", "add_numbers"]).ok();
+        let _ = home.run(&["cap", "run", "count_given", "--args", "{\"x\": 1}"]).failed(1, &["is quarantined"]);
+        let example = "{\"args\": {\"x\": 1}, \"returns\": 1}";
+        let _ = home.run(&["cap", "check", "count_given", "--example", example]).ok();
+        assert_eq!(home.run(&["cap", "run", "count_given", "--args", "{\"y\": 1, \"z\": 2}"]).ok().out.trim(), "2");
+    }
+}
+
+#[test]
 fn one_damaged_entry_is_told_and_stops_no_other() {
     let (home, source) = (Home::new(), folder());
     let mut bad_field = tendril("bad_field", "tools/good.ts");

@@ -145,7 +145,40 @@ pub fn calls(subjects: &[Subject]) -> Vec<Call> {
             found.push(Call { caller: subject.capability.name.clone(), callee: callee.clone(), problem });
         }
     }
+    let edge = |call: &Call| {
+        let callee = by_name.get(call.callee.as_str()).filter(|_| call.problem.is_none())?;
+        let caller = by_name.get(call.caller.as_str())?;
+        // Only as written: what hands on the calls of others may have led back once, and need not.
+        caller.sound().filter(|source| source.literals.contains(&call.callee))?;
+        Some((caller.capability.name.as_str(), callee.capability.name.as_str()))
+    };
+    let edges: Vec<(&str, &str)> = found.iter().filter_map(edge).collect();
+    for call in &mut found {
+        if let Some((caller, callee)) = edge(call) {
+            call.problem = circle(caller, callee, &edges);
+        }
+    }
     found
+}
+
+/// The shortest way by which a call comes back to its caller.
+fn circle<'a>(caller: &'a str, first: &'a str, edges: &[(&'a str, &'a str)]) -> Option<String> {
+    let mut ways: Vec<Vec<&str>> = vec![vec![caller, first]];
+    let mut seen = BTreeSet::from([first]);
+    let mut at = 0;
+    while let Some(way) = ways.get(at).cloned() {
+        at += 1;
+        let last = way.last().copied().unwrap_or_default();
+        if last == caller {
+            return Some(format!("calls go round in a circle ({})", way.join(" → ")));
+        }
+        for (_, to) in edges.iter().filter(|(from, _)| *from == last) {
+            if seen.insert(to) {
+                ways.push(way.iter().copied().chain([*to]).collect());
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -160,8 +193,8 @@ mod tests {
 
     fn calling(of: &str, callees: &[&str]) -> Subject {
         let mut caller = plain(of);
-        let calls = callees.iter().map(|c| (*c).to_owned()).collect();
-        caller.code = CodeState::Sound(Source { calls, ..Source::default() });
+        let calls: Vec<String> = callees.iter().map(|c| (*c).to_owned()).collect();
+        caller.code = CodeState::Sound(Source { literals: calls.clone(), calls, ..Source::default() });
         caller
     }
 
@@ -210,6 +243,33 @@ mod tests {
                 ("bad".to_owned(), 5, 3, None)
             ]
         );
+    }
+
+    #[test]
+    fn calls_that_come_back_to_their_caller_are_told_with_the_way() {
+        let mut three = calling("three", &["leaf", "one"]);
+        three.capability.aliases = vec![name("third")];
+        let mut hands_on = calling("hands_on", &["hands_on"]);
+        if let CodeState::Sound(source) = &mut hands_on.code {
+            source.literals.clear();
+        }
+        let library = [
+            calling("one", &["two"]),
+            calling("two", &["third"]),
+            three,
+            plain("leaf"),
+            calling("out", &["one"]),
+            calling("self_call", &["self_call"]),
+            hands_on,
+        ];
+        let problems: Vec<(String, String, Option<String>)> =
+            calls(&library).into_iter().map(|c| (c.caller.to_string(), c.callee, c.problem)).collect();
+        let told =
+            |caller: &str, callee: &str| problems.iter().find(|p| p.0 == caller && p.1 == callee).unwrap().2.clone();
+        assert_eq!(told("one", "two").unwrap(), "calls go round in a circle (one → two → three → one)");
+        assert_eq!(told("two", "third").unwrap(), "calls go round in a circle (two → three → one → two)");
+        assert_eq!(told("self_call", "self_call").unwrap(), "calls go round in a circle (self_call → self_call)");
+        assert_eq!((told("three", "leaf"), told("out", "one"), told("hands_on", "hands_on")), (None, None, None));
     }
 
     #[test]

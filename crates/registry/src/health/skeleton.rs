@@ -177,8 +177,20 @@ impl Scan<'_> {
     }
 
     fn value(&mut self, value: String) {
+        // Which capability is called is what the code does, and could be no parameter.
+        if self.is_called() {
+            self.form.push_str(&format!("'{value}'"));
+            return;
+        }
         self.form.push('§');
         self.values.push(value);
+    }
+
+    /// Does the form end with `capability(` or `ctx.call(`?
+    fn is_called(&self) -> bool {
+        let Some(before) = self.form.trim_end().strip_suffix('(') else { return false };
+        let word = before.trim_end().rsplit(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).next();
+        matches!(word, Some("capability" | "call"))
     }
 
     fn take(&mut self, bytes: usize) -> String {
@@ -225,6 +237,24 @@ mod tests {
         );
         assert_eq!(found[0].differ, [["https://wttr.example/Berlin?format=j1", "https://wttr.example/北京?format=j1"]]);
         assert!(siblings(&[city("weather_berlin", "Berlin"), city("weather_again", "Berlin")]).is_empty());
+    }
+
+    #[test]
+    fn names_of_called_capabilities_are_no_values() {
+        let code = |call: &str, name: &str, unit: &str| {
+            format!("export default async ({{ a, b }}, ctx) => Number(await {call}('{name}', {{ a, b }})) + '{unit}'")
+        };
+        for call in ["capability", "ctx.call", "globalThis.capability"] {
+            let made = |of: &str, name: &str, unit: &str| subject(of, "Rounds.", &[], &code(call, name, unit), &[]);
+            assert!(
+                siblings(&[made("round_sum", "sum", "km"), made("round_power", "power", "km")]).is_empty(),
+                "{call}"
+            );
+            let found = siblings(&[made("round_sum", "sum", "km"), made("round_more", "sum", "miles")]);
+            assert_eq!(found[0].differ, [["km", "miles"]], "{call}");
+        }
+        let python = "def run(args, ctx):\n  return capability( \"sum\", args) + 'x'\n";
+        assert_eq!(skeleton(python, Runtime::Python).values, ["x"]);
     }
 
     #[test]

@@ -45,7 +45,8 @@ fn of_one(subject: &Subject) -> Vec<Specific> {
     let Some(source) = subject.sound() else { return Vec::new() };
     let capability = &subject.capability;
     let mut found: Vec<Specific> = Vec::new();
-    for literal in &source.literals {
+    // The name of a capability that is called could be no parameter.
+    for literal in source.literals.iter().filter(|literal| !source.calls.contains(literal)) {
         for value in parts(literal) {
             let Some(form) = form(value) else { continue };
             if found.iter().any(|f| f.value == value) || is_table(source, form) {

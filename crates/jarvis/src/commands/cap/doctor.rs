@@ -110,8 +110,11 @@ fn duplicate(library: &Library, group: &Group, agreements: &[Option<Agreement>])
             Fit::Plain(renamed) => Some(renamed.clone()),
             Fit::Open(_) => seen.as_ref().and_then(|seen| seen.renamed.clone()),
         };
-        let same = if pair.same_code { "the same code" } else { "the same meaning" };
-        let mut said = format!("{}: {same} ({:.2})", pair.other, pair.similarity);
+        // How alike their words are says nothing about the same code.
+        let mut said = match pair.same_code {
+            true => format!("{}: the same code", pair.other),
+            false => format!("{}: the same meaning ({:.2})", pair.other, pair.similarity),
+        };
         if let Some(seen) = seen {
             said.push_str(&match &seen.not_run {
                 Some(why) if seen.calls == 0 => format!(", not run: {why}"),

@@ -7,9 +7,10 @@ use crate::home::Home;
 use crate::{config, run, term};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use jarvis_dispatch::Dispatch;
 use jarvis_protocol::{CapabilityName, ErrorKind};
-use jarvis_registry::{Conflict, Fate, ImportOptions, Imported, Package, PackageKind, PortError, Progress};
-use serde_json::{Value, json};
+use jarvis_registry::{Conflict, Fate, ImportOptions, Imported, Incoming, Package, PackageKind, PortError, Progress};
+use serde_json::{Map, Value, json};
 use std::io::IsTerminal;
 use tokio_util::sync::CancellationToken;
 
@@ -84,15 +85,21 @@ pub fn import(home: &Home, args: &Import, json: bool) -> Outcome {
             false => None,
         };
         // Reading and writing block; Ctrl-C is heard by another thread meanwhile.
+        let mut package = tokio::task::block_in_place(|| read(args, fetched.as_ref(), &cancel))?;
+        let dispatch = run::dispatch(&settings, &Reach::default(), home)?;
+        for entry in &mut package.entries {
+            if cancel.is_cancelled() {
+                return Err(PortError::Cancelled.into());
+            }
+            derive_parameters(&dispatch, entry).await;
+        }
         tokio::task::block_in_place(|| {
-            let package = read(args, fetched.as_ref(), &cancel)?;
             let options = ImportOptions {
                 conflict: args.on_conflict.into(),
                 prefix: args.rename_prefix.clone(),
                 now: jiff::Timestamp::now().to_string(),
                 from: origin(package.kind).to_owned(),
             };
-            let dispatch = run::dispatch(&settings, &Reach::default(), home)?;
             let entries = package.entries.clone();
             let (entries, commit) = if args.dry_run || entries.is_empty() {
                 (dispatch.registry().plan_import(entries, &options)?, None)
@@ -104,6 +111,20 @@ pub fn import(home: &Home, args: &Import, json: bool) -> Outcome {
             tell(args, &package, &entries, commit.as_deref(), json)
         })
     })
+}
+
+/// A definition that says nothing of its arguments gets those that its code takes, of any kind and none required: tools
+/// of other programs say it in their code alone, and what is not offered could not be given.
+async fn derive_parameters(dispatch: &Dispatch, entry: &mut Incoming) {
+    let capability = &mut entry.capability;
+    let (Some(code), true) = (&entry.code, capability.parameters == json!({"type": "object"})) else { return };
+    // Code that cannot be read, or not here, is told of when it is checked.
+    let Ok(Ok(checked)) = dispatch.check_code(code, capability.runtime, &capability.dependencies).await else { return };
+    if !checked.params.is_empty() {
+        let properties: Map<String, Value> = checked.params.into_iter().map(|name| (name, json!({}))).collect();
+        capability.parameters = json!({"type": "object", "properties": properties});
+        capability.digest = jarvis_registry::digest(capability, code);
+    }
 }
 
 fn origin(kind: PackageKind) -> &'static str {
