@@ -274,16 +274,15 @@ impl Git {
         let mut found = Vec::new();
         self.walk(|commit| {
             let message = String::from_utf8_lossy(commit.message_bytes());
-            if let Some(version) =
-                message.lines().find_map(|line| prefixes.iter().find_map(|prefix| line.strip_prefix(prefix.as_str())))
-            {
-                found.push(VersionCommit {
-                    version: version.trim().to_owned(),
-                    seconds: commit.time().seconds(),
-                    summary: message.lines().next().unwrap_or_default().to_owned(),
-                    commit: commit.id().to_string(),
-                });
-            }
+            let named =
+                |line: &str| prefixes.iter().find_map(|p| Some(line.strip_prefix(p.as_str())?.trim().to_owned()));
+            // A commit that a rebase put upon others names the version it was, and the one it became.
+            found.extend(message.lines().filter_map(named).map(|version| VersionCommit {
+                version,
+                seconds: commit.time().seconds(),
+                summary: message.lines().next().unwrap_or_default().to_owned(),
+                commit: commit.id().to_string(),
+            }));
             !enough(&found)
         })?;
         Ok(found)

@@ -266,3 +266,48 @@ fn merges_killed_halfway_are_finished_by_the_next_repair() {
     here.registry().repair().unwrap();
     assert_merged(&here, "2");
 }
+
+/// Whatever git calls them: ours is what the person made here, theirs is what came.
+#[test]
+fn ours_is_what_was_here_also_in_a_rebase_and_a_cherry_pick() {
+    for (what, side) in
+        [("rebase", Side::Ours), ("rebase", Side::Theirs), ("cherry-pick", Side::Ours), ("cherry-pick", Side::Theirs)]
+    {
+        let (here, there) = pair();
+        register(&here.registry(), "gamma_three", &code("gamma here"));
+        here.registry().remove(&name("beta_two")).unwrap();
+        register(&there.registry(), "beta_two", &code("beta there"));
+        register(&there.registry(), "gamma_three", &code("gamma there"));
+        let from = there.root().display().to_string();
+        let came = there.git(&["rev-parse", "HEAD"]);
+        if what == "rebase" {
+            assert!(!git(&here, &["pull", "-q", "--rebase", &from, "main"]));
+        } else {
+            assert!(git(&here, &["fetch", "-q", &from, "main:other"]));
+            assert!(!git(&here, &["cherry-pick", "other"]));
+        }
+        let conflicts = here.registry().conflicts().unwrap();
+        let problem = &conflicts.iter().find(|c| c.name == "gamma_three").unwrap().problem;
+        assert!(problem.starts_with(&format!("changed here and in {}", &came[..10])), "{what}: {problem}");
+        let merged = here.registry().settle(&name("gamma_three"), side).unwrap();
+        let told = merged.done.join("\n");
+        let (words, text) = match side {
+            Side::Ours => ("the version that was here is taken", code("gamma here")),
+            Side::Theirs => ("the version that came with the pull is taken", code("gamma there")),
+        };
+        assert!(told.contains(words), "{what}: {told}");
+        assert!(git(&here, &[what, "--continue"]) || what == "rebase", "{what}");
+        if what == "rebase" {
+            // The next commit of the person: their removal, against the change that came.
+            let conflicts = here.registry().conflicts().unwrap();
+            let beta = &conflicts.iter().find(|c| c.name == "beta_two").unwrap().problem;
+            assert_eq!(*beta, format!("removed here, changed in {}", &came[..10]));
+            here.registry().settle(&name("beta_two"), side).unwrap();
+            assert!(git(&here, &["rebase", "--continue"]));
+            assert_eq!(home_names(&here).contains(&"beta_two".to_owned()), side == Side::Theirs);
+        }
+        let gamma = here.registry().get(&name("gamma_three")).unwrap().unwrap();
+        assert_eq!(here.registry().code(&gamma).unwrap().text, text, "{what}, {side:?}");
+        assert_merged(&here, "1");
+    }
+}
