@@ -311,3 +311,45 @@ fn ours_is_what_was_here_also_in_a_rebase_and_a_cherry_pick() {
         assert_merged(&here, "1");
     }
 }
+
+/// Both sides made a 1.0.1, and one of them a 1.0.2: whichever is taken, every version can be looked at.
+#[test]
+fn the_versions_of_both_sides_stay_readable_each_with_its_own_commit() {
+    for side in [Side::Ours, Side::Theirs] {
+        let (here, there) = pair();
+        let register = |home: &Home, text: &str| {
+            let change = format!("made {text}");
+            let new = NewVersion { change, ..version_of(capability("gamma_three"), &code(text)) };
+            home.registry().register(new).unwrap().commit
+        };
+        let first = here.registry().history(&name("gamma_three")).unwrap()[0].commit.clone().unwrap();
+        let ours = register(&here, "here");
+        let (theirs, last) = (register(&there, "there"), register(&there, "there again"));
+        assert!(!pull(&here, &there));
+        let merged = here.registry().settle(&name("gamma_three"), side).unwrap();
+        let registry = here.registry();
+        let history = registry.history(&name("gamma_three")).unwrap();
+        let commit_of = |change: &str| {
+            let line = history.iter().find(|e| e.change == change).unwrap_or_else(|| panic!("{change}: {history:?}"));
+            line.commit.clone().unwrap()
+        };
+        assert_eq!(commit_of("first version"), first);
+        assert_eq!(commit_of("made here"), ours, "{side:?}: {history:?}");
+        assert_eq!(commit_of("made there"), theirs, "{side:?}: {history:?}");
+        assert_eq!(commit_of("made there again"), last, "{side:?}: {history:?}");
+        let now = registry.get(&name("gamma_three")).unwrap().unwrap().version.to_string();
+        assert_eq!(now, if side == Side::Ours { "1.0.3" } else { "1.0.2" });
+        if side == Side::Ours {
+            assert_eq!(history.last().unwrap().commit, merged.commit);
+        }
+        for entry in &history {
+            let (found, text) = registry.at(&name("gamma_three"), &entry.version).unwrap().unwrap();
+            assert_eq!(found.version, entry.version);
+            if entry.version.to_string() == "1.0.2" {
+                assert_eq!(text, code("there again"));
+            }
+            registry.diff(&name("gamma_three"), &entry.version, None).unwrap();
+        }
+        assert_merged(&here, "2");
+    }
+}
