@@ -186,6 +186,13 @@ const CASES: &[Case] = &[
     }),
     case("a bad HEAD", "git", "HEAD cannot be read", Some("HEAD points to main again"), None, |home| { home.write("capabilities/.git/HEAD", "nonsense\n"); }),
     case("a branch whose commit is missing", "git", "last commit cannot be read", Some("the history ends at"), None, |home| fs::remove_file(object(home, "HEAD")).unwrap()),
+    case("a branch whose file is missing", "git", "which head names, is missing", Some("the history ends at"), None, |home| fs::remove_file(home.file("capabilities/.git/refs/heads/main")).unwrap()),
+    case("a branch whose file and logs are missing", "git", "which head names, is missing", Some("the history ends at"), None, |home| {
+        fs::remove_file(home.file("capabilities/.git/refs/heads/main")).unwrap();
+        fs::remove_dir_all(home.file("capabilities/.git/logs")).unwrap();
+    }),
+    case("a branch whose file is empty", "git", "last commit cannot be read", Some("the history ends at"), None, |home| fs::write(home.file("capabilities/.git/refs/heads/main"), "").unwrap()),
+    case("a branch whose file is nonsense", "git", "last commit cannot be read", Some("the history ends at"), None, |home| fs::write(home.file("capabilities/.git/refs/heads/main"), [0xff; 60]).unwrap()),
     case("a damaged object of the code", "git", "damaged or missing", Some("git has tools/reverse_text.ts again"), None, |home| fs::write(object(home, "HEAD:tools/reverse_text.ts"), "nonsense").unwrap()),
     case("a damaged object of the index", "git", "damaged or missing", Some("git has index.json again"), None, |home| fs::write(object(home, "HEAD:index.json"), "nonsense").unwrap()),
     case("a damaged commit long ago", "git", "versions before a damaged commit", None, None, |home| fs::write(object(home, "HEAD~3"), "nonsense").unwrap()),

@@ -54,9 +54,14 @@ impl Git {
 
     /// Called under the write lock.
     pub fn open_or_create(root: &Path) -> Result<Git, RegistryError> {
+        // Killed while it made the first commit, jarvis left a branch that is noted and not there yet.
+        let killed = marked(root);
         clear_stale_locks(root)?;
         let git = match Git::open(root)? {
-            Some(git) => git,
+            Some(git) => match git.lost_branch().filter(|_| !killed) {
+                Some(branch) => return Err(RegistryError::LostBranch { root: root.to_owned(), branch }),
+                None => git,
+            },
             None => {
                 let marker = mark(root)?;
                 let mut options = git2::RepositoryInitOptions::new();
