@@ -193,6 +193,7 @@ const CASES: &[Case] = &[
     }),
     case("a branch whose file is empty", "git", "last commit cannot be read", Some("the history ends at"), None, |home| fs::write(home.file("capabilities/.git/refs/heads/main"), "").unwrap()),
     case("a branch whose file is nonsense", "git", "last commit cannot be read", Some("the history ends at"), None, |home| fs::write(home.file("capabilities/.git/refs/heads/main"), [0xff; 60]).unwrap()),
+    case("a damaged staging area", "git", "staging area cannot be read", Some("staging area is made again"), None, |home| fs::write(home.file("capabilities/.git/index"), [0x5a; 300]).unwrap()),
     case("a damaged object of the code", "git", "damaged or missing", Some("git has tools/reverse_text.ts again"), None, |home| fs::write(object(home, "HEAD:tools/reverse_text.ts"), "nonsense").unwrap()),
     case("a damaged object of the index", "git", "damaged or missing", Some("git has index.json again"), None, |home| fs::write(object(home, "HEAD:index.json"), "nonsense").unwrap()),
     case("a damaged commit long ago", "git", "versions before a damaged commit", None, None, |home| fs::write(object(home, "HEAD~3"), "nonsense").unwrap()),

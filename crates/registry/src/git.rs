@@ -1,6 +1,7 @@
 //! The history of the workspace: an ordinary git repository that people can log, diff and push. Commits are made
 //! from HEAD's tree and the changed paths alone, so what a person staged or left uncommitted stays theirs.
 
+use crate::aside::Aside;
 use crate::git_tree::Folders;
 use crate::registry::STAGED;
 use crate::{Author, RegistryError};
@@ -115,6 +116,28 @@ impl Git {
             Err(e) if matches!(e.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    /// # Errors
+    /// Where the file cannot be read; a missing one is an empty staging area.
+    pub fn staging(&self) -> Result<git2::Index, git2::Error> {
+        self.repo.index()
+    }
+
+    /// Makes the staging area again from HEAD where it cannot be read, and says where the damaged one is.
+    pub fn mend_staging(&self, aside: &mut Aside) -> Result<Option<PathBuf>, RegistryError> {
+        if self.staging().is_ok() {
+            return Ok(None);
+        }
+        let kept = aside.take(&self.repo.path().join("index"))?;
+        self.locked(|| {
+            let mut staging = self.staging()?;
+            if let Some(head) = self.head()? {
+                staging.read_tree(&head.tree()?)?;
+            }
+            staging.write()
+        })?;
+        Ok(Some(kept))
     }
 
     pub fn head_id(&self) -> Result<Option<String>, RegistryError> {

@@ -505,6 +505,22 @@ fn a_first_commit_that_was_killed_is_no_lost_branch() {
 }
 
 #[test]
+fn a_damaged_staging_area_is_made_again_by_the_next_write() {
+    let home = Home::new();
+    register(&home.registry(), "alpha_one", CODE);
+    for bytes in [b"nonsense".repeat(40), Vec::new()] {
+        std::fs::write(home.root().join(".git/index"), &bytes).unwrap();
+        assert_eq!(home.registry().check().len(), 1, "it is told");
+        let registered = register(&home.registry(), "beta_two", &format!("{CODE}// {}", bytes.len()));
+        assert_eq!(home.git(&["rev-parse", "HEAD"]).trim(), registered.commit);
+        assert_eq!(home.git(&["status", "--porcelain"]), "");
+        assert_eq!(home.registry().check(), []);
+    }
+    let kept = std::fs::read_dir(home.root().join(".aside")).unwrap().flatten();
+    assert!(kept.into_iter().any(|file| std::fs::read(file.path()).unwrap() == b"nonsense".repeat(40)));
+}
+
+#[test]
 fn a_branch_that_names_a_missing_commit_goes_back_and_no_log_names_it_any_more() {
     for emptied in [false, true] {
         let home = Home::new();

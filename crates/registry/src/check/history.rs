@@ -57,6 +57,14 @@ pub(super) fn check(root: &Path, found: &mut Vec<Trouble>) {
         );
         return found.push(back(&git, problem));
     }
+    if let Err(error) = git.staging() {
+        let path = git.repo().path().join("index");
+        let problem = format!("git's staging area cannot be read ({}), so nothing can be committed", error.message());
+        let todo = format!("move {} away, then: git -C {} reset", path.display(), root.display());
+        let trouble = Trouble::new("git", Level::Broken, problem, todo);
+        // In the middle of something it holds what was settled so far, and is in no commit.
+        found.push(if Middle::of(root).is_some() { trouble } else { trouble.cured(Cure::Staging) });
+    }
     if !objects(&git, found) {
         return;
     }

@@ -161,6 +161,11 @@ impl Registry {
                     "the history ends at {id:.10} again; newer files are there, and the next registration commits them"
                 ))
             }
+            Cure::Staging => {
+                let kept = open(root)?.mend_staging(&mut aside)?;
+                let kept = kept.map(|kept| format!("; the damaged one is at {}", kept.display())).unwrap_or_default();
+                told(format!("git's staging area is made again from the last commit{kept}"))
+            }
             Cure::Attach(branch) => {
                 let git = open(root)?;
                 let made = branch
