@@ -359,6 +359,31 @@ fn damage_is_told_kept_to_its_entry_and_repaired_where_nothing_is_lost() {
     assert!(!only.is_empty() || cases.len() >= 40, "cases are missing");
 }
 
+/// What a hand changed is checked as it is; nobody has to write a definition for that.
+#[test]
+fn what_was_edited_by_hand_is_to_be_checked_first() {
+    let entry: fn(&Home) = |home| index(home, |list| list[0]["grants"]["network"] = json!(["example.com"]));
+    let code: fn(&Home) =
+        |home| drop(home.write(CODE, &fs::read_to_string(home.file(CODE)).unwrap().replace("return", "return  ")));
+    for (edit, file) in [(entry, "index.json"), (code, "tools/reverse_text.ts")] {
+        let home = sound();
+        edit(&home);
+        let doctor = home.run(&["doctor", "--json"]).json();
+        let finding = findings(&doctor).into_iter().find(|f| f["what"] == "registry: reverse_text").unwrap();
+        let fix = finding["fix"].as_str().unwrap();
+        let check = fix.find("jarvis cap check reverse_text").unwrap_or_else(|| panic!("{fix}"));
+        assert!(fix[check..].contains(&format!("checkout HEAD -- {file}")) && !fix.contains("cap register"), "{fix}");
+        // The advice works.
+        if file == "index.json" {
+            assert!(git(&home, &["checkout", "HEAD", "--", file]).0);
+        } else {
+            let _ = home.run(&["cap", "check", "reverse_text"]).ok();
+        }
+        let doctor = home.run(&["doctor", "--json"]).json();
+        assert!(findings(&doctor).iter().all(|f| f["ok"] == true), "{doctor:#}");
+    }
+}
+
 /// Root may read everything, unless it gives that up.
 #[test]
 fn files_that_may_not_be_read_are_told_and_opened_again() {
