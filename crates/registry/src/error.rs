@@ -28,6 +28,9 @@ pub enum RegistryError {
     /// A commit of jarvis would become part of somebody else's merge or rebase.
     #[error("git in {} is in the middle of a {}, so nothing was written", root.display(), middle.as_str())]
     InTheMiddle { root: PathBuf, middle: Middle },
+    /// A commit now would begin a history of its own, without what was registered.
+    #[error("the branch `{branch}` of {} is missing while its commits are there, so nothing was written", root.display())]
+    LostBranch { root: PathBuf, branch: String },
     /// Somebody wrote `index.json` without the lock; theirs stays.
     #[error("index.json in {} is changed again and again by something else", root.display())]
     Moved { root: PathBuf },
@@ -92,6 +95,10 @@ impl RegistryError {
             RegistryError::InTheMiddle { root, middle } => (
                 ErrorKind::Damaged,
                 Some(format!("`jarvis doctor --fix` merges the capabilities that it can; {}", middle.way_out(root))),
+            ),
+            RegistryError::LostBranch { root, .. } => (
+                ErrorKind::Damaged,
+                Some(format!("put it back: jarvis doctor --fix (git -C {} reflog shows where it was)", root.display())),
             ),
             RegistryError::Moved { .. } => {
                 (ErrorKind::Disk, Some("end what writes it, and try again; nothing was changed".to_owned()))

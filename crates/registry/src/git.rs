@@ -1,6 +1,7 @@
 //! The history of the workspace: an ordinary git repository that people can log, diff and push. Commits are made
 //! from HEAD's tree and the changed paths alone, so what a person staged or left uncommitted stays theirs.
 
+use crate::aside::Aside;
 use crate::git_tree::Folders;
 use crate::registry::STAGED;
 use crate::{Author, RegistryError};
@@ -54,9 +55,14 @@ impl Git {
 
     /// Called under the write lock.
     pub fn open_or_create(root: &Path) -> Result<Git, RegistryError> {
+        // Killed while it made the first commit, jarvis left a branch that is noted and not there yet.
+        let killed = marked(root);
         clear_stale_locks(root)?;
         let git = match Git::open(root)? {
-            Some(git) => git,
+            Some(git) => match git.lost_branch().filter(|_| !killed) {
+                Some(branch) => return Err(RegistryError::LostBranch { root: root.to_owned(), branch }),
+                None => git,
+            },
             None => {
                 let marker = mark(root)?;
                 let mut options = git2::RepositoryInitOptions::new();
@@ -110,6 +116,28 @@ impl Git {
             Err(e) if matches!(e.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    /// # Errors
+    /// Where the file cannot be read; a missing one is an empty staging area.
+    pub fn staging(&self) -> Result<git2::Index, git2::Error> {
+        self.repo.index()
+    }
+
+    /// Makes the staging area again from HEAD where it cannot be read, and says where the damaged one is.
+    pub fn mend_staging(&self, aside: &mut Aside) -> Result<Option<PathBuf>, RegistryError> {
+        if self.staging().is_ok() {
+            return Ok(None);
+        }
+        let kept = aside.take(&self.repo.path().join("index"))?;
+        self.locked(|| {
+            let mut staging = self.staging()?;
+            if let Some(head) = self.head()? {
+                staging.read_tree(&head.tree()?)?;
+            }
+            staging.write()
+        })?;
+        Ok(Some(kept))
     }
 
     pub fn head_id(&self) -> Result<Option<String>, RegistryError> {
@@ -274,16 +302,15 @@ impl Git {
         let mut found = Vec::new();
         self.walk(|commit| {
             let message = String::from_utf8_lossy(commit.message_bytes());
-            if let Some(version) =
-                message.lines().find_map(|line| prefixes.iter().find_map(|prefix| line.strip_prefix(prefix.as_str())))
-            {
-                found.push(VersionCommit {
-                    version: version.trim().to_owned(),
-                    seconds: commit.time().seconds(),
-                    summary: message.lines().next().unwrap_or_default().to_owned(),
-                    commit: commit.id().to_string(),
-                });
-            }
+            let named =
+                |line: &str| prefixes.iter().find_map(|p| Some(line.strip_prefix(p.as_str())?.trim().to_owned()));
+            // A commit that a rebase put upon others names the version it was, and the one it became.
+            found.extend(message.lines().filter_map(named).map(|version| VersionCommit {
+                version,
+                seconds: commit.time().seconds(),
+                summary: message.lines().next().unwrap_or_default().to_owned(),
+                commit: commit.id().to_string(),
+            }));
             !enough(&found)
         })?;
         Ok(found)

@@ -26,6 +26,7 @@ mod registry;
 mod search;
 mod snapshot;
 mod stats;
+mod tip;
 mod types;
 mod vectors;
 mod write;

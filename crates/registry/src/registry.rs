@@ -3,7 +3,7 @@
 use crate::bulk::IMPORTED;
 use crate::digest::digest;
 use crate::edges::CallEdge;
-use crate::git::{Git, INDEX};
+use crate::git::{Git, INDEX, VersionCommit};
 use crate::index::{Document, parse_entry};
 use crate::search;
 use crate::snapshot::{Snapshot, keep_aside};
@@ -154,11 +154,20 @@ impl Registry {
     pub fn at(&self, name: &CapabilityName, version: &Version) -> Result<Option<(Capability, String)>, RegistryError> {
         let Some(git) = Git::open(&self.inner.root)? else { return Ok(None) };
         let wanted = version.to_string();
-        let commits = git.versions_of(name.as_str(), |found| found.last().is_some_and(|c| c.version == wanted))?;
-        match commits.into_iter().find(|c| c.version == wanted) {
-            Some(commit) => content_at(&git, &commit.commit, name),
-            None => Ok(None),
-        }
+        let (mut seen, mut answer) = (0, Ok(None));
+        git.versions_of(name.as_str(), |found| {
+            for commit in found[seen..].iter().filter(|c| c.version == wanted) {
+                // A commit that a rebase put upon others may hold another version than its message says.
+                answer = content_at(&git, &commit.commit, name)
+                    .map(|content| content.filter(|(capability, _)| capability.version == *version));
+                if !matches!(answer, Ok(None)) {
+                    return true;
+                }
+            }
+            seen = found.len();
+            false
+        })?;
+        answer
     }
 
     /// What was registered as the version that `capability` says it is, whatever was changed by hand since; from git.
@@ -294,12 +303,13 @@ impl Registry {
     pub fn history(&self, name: &CapabilityName) -> Result<Vec<HistoryEntry>, RegistryError> {
         let snapshot = self.snapshot()?;
         let capability = snapshot.get(name);
+        let lines = capability.map(|cap| cap.changelog.as_slice()).unwrap_or_default();
+        // Both sides of a merge may have made the same number.
+        let times = |of: &Version| lines.iter().filter(|c| c.version == *of).count();
         let commits = match Git::open(&self.inner.root)? {
             Some(git) => git.versions_of(name.as_str(), |found| {
-                capability.is_some_and(|cap| {
-                    !cap.changelog.is_empty()
-                        && cap.changelog.iter().all(|c| found.iter().any(|f| f.version == c.version.to_string()))
-                })
+                let known = |of: &Version| found.iter().filter(|f| f.version == of.to_string()).count();
+                !lines.is_empty() && lines.iter().all(|c| known(&c.version) >= times(&c.version))
             })?,
             None => Vec::new(),
         };
@@ -308,13 +318,22 @@ impl Registry {
             entries.reverse();
             return if entries.is_empty() { Err(RegistryError::NotFound(name.to_string())) } else { Ok(entries) };
         };
-        let commit_of =
-            |version: &Version| commits.iter().find(|c| c.version == version.to_string()).map(|c| c.commit.clone());
-        let mut entries: Vec<HistoryEntry> = capability
-            .changelog
+        let mut free: Vec<&VersionCommit> = commits.iter().collect();
+        let mut take = |version: &Version, change: Option<&str>| {
+            let fits = |c: &VersionCommit| {
+                c.version == version.to_string()
+                    && change.is_none_or(|change| c.summary.split_once(": ").is_some_and(|(_, told)| told == change))
+            };
+            let position = free.iter().position(|c| fits(c))?;
+            Some(free.remove(position).commit.clone())
+        };
+        // First those whose message says the same change, so that no line takes the commit of another.
+        let exact: Vec<Option<String>> = lines.iter().map(|c| take(&c.version, Some(&c.change))).collect();
+        let mut entries: Vec<HistoryEntry> = lines
             .iter()
-            .map(|c| HistoryEntry {
-                commit: commit_of(&c.version),
+            .zip(exact)
+            .map(|(c, exact)| HistoryEntry {
+                commit: exact.or_else(|| take(&c.version, None)),
                 version: c.version.clone(),
                 date: c.date.clone(),
                 change: c.change.clone(),
@@ -323,7 +342,7 @@ impl Registry {
         // An index of another tool has no changelog; its version is known all the same.
         if !entries.iter().any(|e| e.version == capability.version) {
             entries.push(HistoryEntry {
-                commit: commit_of(&capability.version),
+                commit: take(&capability.version, None),
                 version: capability.version.clone(),
                 date: capability.created.clone(),
                 change: String::new(),

@@ -1,6 +1,7 @@
 //! Changes of the registry. Each is staged, written to git as objects, and then put in force by one rename of
 //! `index.json`; killed anywhere, the state is the old one or the new one.
 
+use crate::aside::Aside;
 use crate::bump::bump;
 use crate::digest::digest;
 use crate::git::{Change, Git, INDEX, trailer};
@@ -218,6 +219,8 @@ impl Registry {
             fs::create_dir_all(dir).map_err(|e| RegistryError::io("create", dir, e))?;
         }
         let git = Git::open_or_create(root)?;
+        // Made from the last commit anyway; damaged, it would let every commit fail after its version is in force.
+        git.mend_staging(&mut Aside::new(root))?;
         recover(root, &git, &self.inner.author, &snapshot)?;
         Ok((git, snapshot))
     }

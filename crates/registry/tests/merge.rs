@@ -266,3 +266,90 @@ fn merges_killed_halfway_are_finished_by_the_next_repair() {
     here.registry().repair().unwrap();
     assert_merged(&here, "2");
 }
+
+/// Whatever git calls them: ours is what the person made here, theirs is what came.
+#[test]
+fn ours_is_what_was_here_also_in_a_rebase_and_a_cherry_pick() {
+    for (what, side) in
+        [("rebase", Side::Ours), ("rebase", Side::Theirs), ("cherry-pick", Side::Ours), ("cherry-pick", Side::Theirs)]
+    {
+        let (here, there) = pair();
+        register(&here.registry(), "gamma_three", &code("gamma here"));
+        here.registry().remove(&name("beta_two")).unwrap();
+        register(&there.registry(), "beta_two", &code("beta there"));
+        register(&there.registry(), "gamma_three", &code("gamma there"));
+        let from = there.root().display().to_string();
+        let came = there.git(&["rev-parse", "HEAD"]);
+        if what == "rebase" {
+            assert!(!git(&here, &["pull", "-q", "--rebase", &from, "main"]));
+        } else {
+            assert!(git(&here, &["fetch", "-q", &from, "main:other"]));
+            assert!(!git(&here, &["cherry-pick", "other"]));
+        }
+        let conflicts = here.registry().conflicts().unwrap();
+        let problem = &conflicts.iter().find(|c| c.name == "gamma_three").unwrap().problem;
+        assert!(problem.starts_with(&format!("changed here and in {}", &came[..10])), "{what}: {problem}");
+        let merged = here.registry().settle(&name("gamma_three"), side).unwrap();
+        let told = merged.done.join("\n");
+        let (words, text) = match side {
+            Side::Ours => ("the version that was here is taken", code("gamma here")),
+            Side::Theirs => ("the version that came with the pull is taken", code("gamma there")),
+        };
+        assert!(told.contains(words), "{what}: {told}");
+        assert!(git(&here, &[what, "--continue"]) || what == "rebase", "{what}");
+        if what == "rebase" {
+            // The next commit of the person: their removal, against the change that came.
+            let conflicts = here.registry().conflicts().unwrap();
+            let beta = &conflicts.iter().find(|c| c.name == "beta_two").unwrap().problem;
+            assert_eq!(*beta, format!("removed here, changed in {}", &came[..10]));
+            here.registry().settle(&name("beta_two"), side).unwrap();
+            assert!(git(&here, &["rebase", "--continue"]));
+            assert_eq!(home_names(&here).contains(&"beta_two".to_owned()), side == Side::Theirs);
+        }
+        let gamma = here.registry().get(&name("gamma_three")).unwrap().unwrap();
+        assert_eq!(here.registry().code(&gamma).unwrap().text, text, "{what}, {side:?}");
+        assert_merged(&here, "1");
+    }
+}
+
+/// Both sides made a 1.0.1, and one of them a 1.0.2: whichever is taken, every version can be looked at.
+#[test]
+fn the_versions_of_both_sides_stay_readable_each_with_its_own_commit() {
+    for side in [Side::Ours, Side::Theirs] {
+        let (here, there) = pair();
+        let register = |home: &Home, text: &str| {
+            let change = format!("made {text}");
+            let new = NewVersion { change, ..version_of(capability("gamma_three"), &code(text)) };
+            home.registry().register(new).unwrap().commit
+        };
+        let first = here.registry().history(&name("gamma_three")).unwrap()[0].commit.clone().unwrap();
+        let ours = register(&here, "here");
+        let (theirs, last) = (register(&there, "there"), register(&there, "there again"));
+        assert!(!pull(&here, &there));
+        let merged = here.registry().settle(&name("gamma_three"), side).unwrap();
+        let registry = here.registry();
+        let history = registry.history(&name("gamma_three")).unwrap();
+        let commit_of = |change: &str| {
+            let line = history.iter().find(|e| e.change == change).unwrap_or_else(|| panic!("{change}: {history:?}"));
+            line.commit.clone().unwrap()
+        };
+        assert_eq!(commit_of("first version"), first);
+        assert_eq!(commit_of("made here"), ours, "{side:?}: {history:?}");
+        assert_eq!(commit_of("made there"), theirs, "{side:?}: {history:?}");
+        assert_eq!(commit_of("made there again"), last, "{side:?}: {history:?}");
+        let now = registry.get(&name("gamma_three")).unwrap().unwrap().version.to_string();
+        assert_eq!(now, if side == Side::Ours { "1.0.3" } else { "1.0.2" });
+        if side == Side::Ours {
+            assert_eq!(history.last().unwrap().commit, merged.commit);
+        }
+        for entry in &history {
+            let (found, text) = registry.at(&name("gamma_three"), &entry.version).unwrap().unwrap();
+            assert_eq!(found.version, entry.version);
+            if entry.version.to_string() == "1.0.2" {
+                assert_eq!(text, code("there again"));
+            }
+            registry.diff(&name("gamma_three"), &entry.version, None).unwrap();
+        }
+        assert_merged(&here, "2");
+    }
+}

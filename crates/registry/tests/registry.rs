@@ -484,3 +484,78 @@ fn code_is_not_written_through_a_linked_folder() {
     assert!(home.registry().register(version_of(capability("word_count"), CODE)).is_err());
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
+
+/// A commit then would be the first of a history of its own, and every version before it out of sight.
+#[test]
+fn nothing_is_written_while_the_branch_is_lost_and_a_repair_puts_it_back() {
+    for (what, gone) in [("its file", false), ("its file and git's logs", true)] {
+        let home = Home::new();
+        register(&home.registry(), "alpha_one", CODE);
+        register(&home.registry(), "beta_two", CODE);
+        let tip = home.git(&["rev-parse", "HEAD"]);
+        std::fs::remove_file(home.root().join(".git/refs/heads/main")).unwrap();
+        if gone {
+            std::fs::remove_dir_all(home.root().join(".git/logs")).unwrap();
+        }
+        let index = std::fs::read(home.index()).unwrap();
+        let error = home.registry().register(version_of(capability("new_one"), CODE)).unwrap_err();
+        assert!(matches!(error, RegistryError::LostBranch { .. }), "{what}: {error}");
+        assert!(error.body().hint.unwrap().contains("jarvis doctor --fix"));
+        assert_eq!(std::fs::read(home.index()).unwrap(), index, "{what}: nothing is written");
+        let repaired = home.registry().repair().unwrap();
+        assert_eq!(repaired.left, [], "{what}: {repaired:?}");
+        assert_eq!(home.git(&["rev-parse", "HEAD"]), tip, "{what}");
+        assert!(home.registry().at(&name("alpha_one"), &Version::new(1, 0, 0)).unwrap().is_some());
+        register(&home.registry(), "new_one", CODE);
+        assert_eq!(home.git(&["rev-parse", "HEAD~1"]), tip, "{what}: built upon what was there");
+        home.git(&["fsck", "--strict"]);
+    }
+}
+
+#[test]
+fn a_first_commit_that_was_killed_is_no_lost_branch() {
+    let home = Home::new();
+    register(&home.registry(), "alpha_one", CODE);
+    std::fs::remove_file(home.root().join(".git/refs/heads/main")).unwrap();
+    std::fs::remove_dir_all(home.root().join(".git/logs")).unwrap();
+    assert_eq!(home.registry().check(), []);
+    register(&home.registry(), "beta_two", CODE);
+    assert!(home.registry().at(&name("alpha_one"), &Version::new(1, 0, 0)).unwrap().is_some());
+}
+
+#[test]
+fn a_damaged_staging_area_is_made_again_by_the_next_write() {
+    let home = Home::new();
+    register(&home.registry(), "alpha_one", CODE);
+    for bytes in [b"nonsense".repeat(40), Vec::new()] {
+        std::fs::write(home.root().join(".git/index"), &bytes).unwrap();
+        assert_eq!(home.registry().check().len(), 1, "it is told");
+        let registered = register(&home.registry(), "beta_two", &format!("{CODE}// {}", bytes.len()));
+        assert_eq!(home.git(&["rev-parse", "HEAD"]).trim(), registered.commit);
+        assert_eq!(home.git(&["status", "--porcelain"]), "");
+        assert_eq!(home.registry().check(), []);
+    }
+    let kept = std::fs::read_dir(home.root().join(".aside")).unwrap().flatten();
+    assert!(kept.into_iter().any(|file| std::fs::read(file.path()).unwrap() == b"nonsense".repeat(40)));
+}
+
+#[test]
+fn a_branch_that_names_a_missing_commit_goes_back_and_no_log_names_it_any_more() {
+    for emptied in [false, true] {
+        let home = Home::new();
+        register(&home.registry(), "alpha_one", CODE);
+        let whole = home.git(&["rev-parse", "HEAD"]);
+        let tip = register(&home.registry(), "beta_two", CODE).commit;
+        if emptied {
+            std::fs::write(home.root().join(".git/refs/heads/main"), "").unwrap();
+        } else {
+            std::fs::remove_file(home.root().join(".git/objects").join(&tip[..2]).join(&tip[2..])).unwrap();
+        }
+        let repaired = home.registry().repair().unwrap();
+        assert_eq!(repaired.left, [], "{repaired:?}");
+        assert_eq!(home.git(&["rev-parse", "HEAD"]).trim(), if emptied { tip.as_str() } else { whole.trim() });
+        home.git(&["fsck", "--strict"]);
+        register(&home.registry(), "new_one", CODE);
+        assert_eq!(home.registry().check(), []);
+    }
+}

@@ -166,7 +166,7 @@ fn by_hand(root: &Path, capability: &Capability, text: &str, committed: &Committ
     if let Some(old) = before {
         let same = Capability { digest: old.digest.clone(), ..capability.clone() } == *old;
         let problem = "its entry in index.json was changed by hand since it was checked, so it does not run";
-        let trouble = Trouble::new(name, Level::Broken, problem, to_check(root, capability));
+        let trouble = Trouble::new(name, Level::Broken, problem, to_check(root, capability, INDEX));
         return if same {
             let problem = "its digest in index.json was changed, and nothing else; so it does not run";
             Trouble { problem: problem.to_owned(), ..trouble }.cured(Cure::RestoreEntry(name.to_owned()))
@@ -179,16 +179,14 @@ fn by_hand(root: &Path, capability: &Capability, text: &str, committed: &Committ
     } else {
         format!("the code of {name} was changed by hand since it was checked, so it does not run")
     };
-    Trouble::new(name, Level::Broken, problem, to_check(root, capability))
+    Trouble::new(name, Level::Broken, problem, to_check(root, capability, &relative(capability)))
 }
 
-fn to_check(root: &Path, capability: &Capability) -> String {
-    let name = &capability.name;
-    let path = relative(capability);
+/// `changed` is the file that differs from what was registered.
+fn to_check(root: &Path, capability: &Capability, changed: &str) -> String {
     format!(
-        "to have it checked: jarvis cap show {name} --json > {name}.json && jarvis cap register --definition \
-         {name}.json --code {}; to undo it: git -C {} checkout HEAD -- {path}",
-        root.join(&path).display(),
+        "to have it checked: jarvis cap check {}; to undo it: git -C {} checkout HEAD -- {changed}",
+        capability.name,
         root.display()
     )
 }

@@ -1,9 +1,9 @@
 //! The git repository of the workspace.
 
 use super::{Cure, Level, Trouble, words};
-use crate::git::{Git, INDEX, lock_files};
+use crate::git::{Git, INDEX, lock_files, marked};
 use crate::middle::{Middle, git_dir};
-use git2::{BranchType, ObjectType, Oid, TreeWalkMode, TreeWalkResult};
+use git2::{BranchType, ObjectType, Oid};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -48,6 +48,23 @@ pub(super) fn check(root: &Path, found: &mut Vec<Trouble>) {
     if let Err(error) = git.head() {
         return found.push(lost_tip(&git, &error));
     }
+    // Killed in the middle of its first commit, jarvis makes it again with the next write.
+    if let Some(branch) = git.lost_branch().filter(|_| !marked(root)) {
+        let branch = branch.trim_start_matches("refs/heads/");
+        let problem = format!(
+            "the branch {branch}, which HEAD names, is missing while its commits are there, so nothing can be \
+             registered and no earlier version be seen"
+        );
+        return found.push(back(&git, problem));
+    }
+    if let Err(error) = git.staging() {
+        let path = git.repo().path().join("index");
+        let problem = format!("git's staging area cannot be read ({}), so nothing can be committed", error.message());
+        let todo = format!("move {} away, then: git -C {} reset", path.display(), root.display());
+        let trouble = Trouble::new("git", Level::Broken, problem, todo);
+        // In the middle of something it holds what was settled so far, and is in no commit.
+        found.push(if Middle::of(root).is_some() { trouble } else { trouble.cured(Cure::Staging) });
+    }
     if !objects(&git, found) {
         return;
     }
@@ -60,7 +77,7 @@ pub(super) fn check(root: &Path, found: &mut Vec<Trouble>) {
 
 fn locks(root: &Path, found: &mut Vec<Trouble>) {
     // With jarvis's own mark they are its own, and the next write removes them.
-    if crate::git::marked(root) {
+    if marked(root) {
         return;
     }
     for path in git_dir(root).map(|git| lock_files(&git)).unwrap_or_default() {
@@ -140,17 +157,12 @@ fn in_the_middle(git: &Git, middle: Middle, found: &mut Vec<Trouble>) {
 
 /// HEAD names a commit that is not there or cannot be read.
 fn lost_tip(git: &Git, error: &git2::Error) -> Trouble {
-    let problem = format!("the last commit cannot be read ({}), so nothing can be registered", error.message());
-    let trouble = Trouble::new("git", Level::Broken, problem, "fetch it from where it was pushed to");
-    // Where git noted which commits there were.
-    let log = std::fs::read_to_string(git.repo().path().join("logs/HEAD")).unwrap_or_default();
-    let ids = log.lines().rev().filter_map(|line| Oid::from_str(line.split(' ').nth(1)?).ok());
-    let whole =
-        |id: &Oid| git.repo().find_commit(*id).and_then(|c| c.tree()).is_ok_and(|tree| broken(git, &tree).is_empty());
-    match ids.take(200).find(whole) {
-        Some(id) => trouble.cured(Cure::Tip(id)),
-        None => trouble.cured(Cure::NewHistory),
-    }
+    back(git, format!("the last commit cannot be read ({}), so nothing can be registered", error.message()))
+}
+
+fn back(git: &Git, problem: String) -> Trouble {
+    let trouble = Trouble::new("git", Level::Broken, problem, "");
+    trouble.cured(git.last_whole().map_or(Cure::NewHistory, Cure::Tip))
 }
 
 /// False where the last commit is not whole.
@@ -164,7 +176,7 @@ fn objects(git: &Git, found: &mut Vec<Trouble>) -> bool {
         }
     };
     let mut whole = true;
-    for (id, path) in broken(git, &tree) {
+    for (id, path) in git.broken(&tree) {
         whole = false;
         let problem = format!("git's copy of {path} is damaged or missing (object {id:.10})");
         let todo = format!("fetch it from where it was pushed to, or register {path} again");
@@ -184,22 +196,6 @@ fn commits(git: &Git) -> Result<(), git2::Error> {
     let mut walk = git.repo().revwalk()?;
     walk.push_head()?;
     walk.take(COMMITS).try_for_each(|id| git.repo().find_commit(id?).map(|_| ()))
-}
-
-/// Files of `tree` whose content cannot be read, or is not what its name says.
-fn broken(git: &Git, tree: &git2::Tree<'_>) -> Vec<(Oid, String)> {
-    let mut bad = Vec::new();
-    let Ok(odb) = git.repo().odb() else { return bad };
-    let walked = tree.walk(TreeWalkMode::PreOrder, |dir, entry| {
-        if entry.kind() == Some(ObjectType::Blob) && odb.read(entry.id()).is_err() {
-            bad.push((entry.id(), format!("{dir}{}", String::from_utf8_lossy(entry.name_bytes()))));
-        }
-        TreeWalkResult::Ok
-    });
-    if walked.is_err() {
-        bad.push((tree.id(), "a folder".to_owned()));
-    }
-    bad
 }
 
 /// A branch that HEAD has left behind, and that can be brought up without losing anything.

@@ -76,6 +76,8 @@ pub(crate) enum Cure {
     Head(String),
     Object(git2::Oid, String),
     Tip(git2::Oid),
+    /// Git's staging area: made from the last commit.
+    Staging,
     Attach(Option<String>),
     NewHistory,
     Statistics(PathBuf),
@@ -100,6 +102,7 @@ impl Cure {
                 "writes it again from the file in the workspace, which has this very content".to_owned()
             }
             Cure::Tip(id) => format!("goes back to the last whole commit {id:.10}; the files stay as they are"),
+            Cure::Staging => "makes it again from the last commit, and keeps the damaged one".to_owned(),
             Cure::Attach(Some(branch)) => format!("brings the branch {branch} up to here; no file changes"),
             Cure::Attach(None) => "makes a branch here; no file changes".to_owned(),
             Cure::NewHistory => "begins a new history with what is there, and keeps the broken one".to_owned(),

@@ -156,21 +156,15 @@ impl Registry {
                 told(format!("git has {path} again, from the file in the workspace"))
             }
             Cure::Tip(id) => {
-                let git = open(root)?;
-                git.locked(|| match git.repo().find_reference("HEAD")?.symbolic_target().ok().flatten() {
-                    Some(branch) => {
-                        git.repo().reference(branch, *id, true, "jarvis: back to a whole commit").map(|_| ())
-                    }
-                    None => git.repo().set_head_detached(*id),
-                })?;
-                // They name what is not there any more.
-                let logs = git.repo().path().join("logs");
-                if logs.exists() {
-                    aside.take(&logs)?;
-                }
+                open(root)?.put_back(*id, &mut aside)?;
                 told(format!(
                     "the history ends at {id:.10} again; newer files are there, and the next registration commits them"
                 ))
+            }
+            Cure::Staging => {
+                let kept = open(root)?.mend_staging(&mut aside)?;
+                let kept = kept.map(|kept| format!("; the damaged one is at {}", kept.display())).unwrap_or_default();
+                told(format!("git's staging area is made again from the last commit{kept}"))
             }
             Cure::Attach(branch) => {
                 let git = open(root)?;

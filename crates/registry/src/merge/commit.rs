@@ -8,6 +8,8 @@ use git2::{ErrorCode, Oid, Signature, Time};
 use std::path::Path;
 
 const MESSAGE: &str = "MERGE_MSG";
+/// Where a rebase keeps it.
+const REBASE_MESSAGE: &str = "rebase-merge/message";
 
 impl Git {
     pub fn blob(&self, id: Oid) -> Result<Vec<u8>, RegistryError> {
@@ -32,17 +34,11 @@ impl Git {
     /// The lines by which history finds the versions that the merge made, into the message that git has prepared: a
     /// person who commits by hand keeps them.
     pub fn append_merge_message(&self, trailers: &[String]) -> Result<(), RegistryError> {
-        let path = self.repo().path().join(MESSAGE);
-        let present = disk::read(&path)?.map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
-        let missing: Vec<&str> =
-            trailers.iter().map(String::as_str).filter(|t| !present.lines().any(|line| line == *t)).collect();
-        if missing.is_empty() {
-            return Ok(());
+        let rebase = self.repo().path().join(REBASE_MESSAGE);
+        if rebase.exists() {
+            append(&rebase, trailers)?;
         }
-        // Git's notes on conflicts are comments at the end.
-        let words: Vec<&str> = present.lines().filter(|line| !line.starts_with('#')).collect();
-        let text = format!("{}\n\n{}\n", words.join("\n").trim_end(), missing.join("\n"));
-        disk::stage(&path, text.trim_start().as_bytes())
+        append(&self.repo().path().join(MESSAGE), trailers)
     }
 
     /// Commits what is staged, with HEAD and what is merged into it as parents, and ends the merge.
@@ -98,4 +94,17 @@ impl Git {
             crate::git::LockError::Mark(e) => e,
         })
     }
+}
+
+fn append(path: &Path, trailers: &[String]) -> Result<(), RegistryError> {
+    let present = disk::read(path)?.map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+    let missing: Vec<&str> =
+        trailers.iter().map(String::as_str).filter(|t| !present.lines().any(|line| line == *t)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    // Git's notes on conflicts are comments at the end.
+    let words: Vec<&str> = present.lines().filter(|line| !line.starts_with('#')).collect();
+    let text = format!("{}\n\n{}\n", words.join("\n").trim_end(), missing.join("\n"));
+    disk::stage(path, text.trim_start().as_bytes())
 }

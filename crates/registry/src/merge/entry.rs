@@ -144,7 +144,13 @@ pub(crate) fn settled(chosen: &Item, other: Option<&Item>, words: &str, now: &st
     // What cannot be read has no version to mind.
     let (Some(mut capability), Some(other)) = (read(chosen), other.and_then(read)) else { return chosen.raw.clone() };
     if capability.version > other.version {
-        return chosen.raw.clone();
+        let changelog = united(&other, &capability, false);
+        if changelog.len() == capability.changelog.len() {
+            return chosen.raw.clone();
+        }
+        // What the other side registered stays in the history.
+        capability.changelog = changelog;
+        return entry(&capability).unwrap_or_else(|_| chosen.raw.clone());
     }
     capability.version = bump(&other, &capability).apply(&other.version);
     capability.changelog = united(&other, &capability, false);

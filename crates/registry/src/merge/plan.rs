@@ -12,12 +12,15 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
-/// The commits that git is bringing together.
+/// The commits that git is bringing together, as a person sees them: theirs is what came. Git's own words are the other
+/// way round in a rebase, where it puts the person's commits upon the others.
 pub(crate) struct Sides {
     pub middle: Middle,
     pub base: Option<Oid>,
     pub ours: Oid,
     pub theirs: Oid,
+    /// How what came is called.
+    words: String,
 }
 
 pub(crate) struct Row {
@@ -54,15 +57,23 @@ impl Git {
             lines.next().is_none().then_some(id)
         };
         let parent = |id: Oid| self.repo().find_commit(id).and_then(|c| c.parent_id(0)).ok();
-        let Some(ours) = self.head()?.map(|c: Commit<'_>| c.id()) else { return Ok(None) };
+        let Some(head) = self.head()?.map(|c: Commit<'_>| c.id()) else { return Ok(None) };
         let found = match middle {
-            Middle::Merge => read("MERGE_HEAD").map(|id| (self.repo().merge_base(ours, id).ok(), id)),
+            Middle::Merge => read("MERGE_HEAD").map(|id| (self.repo().merge_base(head, id).ok(), id)),
             Middle::Rebase => read("REBASE_HEAD").map(|id| (parent(id), id)),
             Middle::CherryPick => read("CHERRY_PICK_HEAD").map(|id| (parent(id), id)),
             Middle::Revert => read("REVERT_HEAD").and_then(|id| Some((Some(id), parent(id)?))),
             Middle::Bisect | Middle::Patches => None,
         };
-        Ok(found.map(|(base, theirs)| Sides { middle, base, ours, theirs }))
+        let short = |id: Oid| format!("{:.10}", id.to_string());
+        Ok(found.map(|(base, picked)| {
+            if middle != Middle::Rebase {
+                return Sides { middle, base, ours: head, theirs: picked, words: short(picked) };
+            }
+            // HEAD may be a commit of the person's already, put upon what came.
+            let came = read("rebase-merge/onto").or_else(|| read("rebase-apply/onto")).unwrap_or(head);
+            Sides { middle, base, ours: picked, theirs: head, words: short(came) }
+        }))
     }
 
     /// Paths in conflict that are jarvis's own; and all the others.
@@ -93,15 +104,20 @@ impl Git {
             Some(id) => self.items(id, "the common ancestor")?,
             None => (Document::empty(), Vec::new()),
         };
-        let (document, ours) = self.items(sides.ours, "this side")?;
-        let (_, theirs) = self.items(sides.theirs, "the other side")?;
-        let words = format!("{:.10}", sides.theirs.to_string());
+        let (our_document, ours) = self.items(sides.ours, "this side")?;
+        let (their_document, theirs) = self.items(sides.theirs, "the other side")?;
+        let words = sides.words.clone();
         let map = |items: &[(String, Item)]| items.iter().cloned().collect::<HashMap<String, Item>>();
-        let (base, theirs_by) = (map(&base), map(&theirs));
+        let (base, ours_by, theirs_by) = (map(&base), map(&ours), map(&theirs));
+        // The order is that of HEAD, which the next commit is put upon.
+        let (document, first, then) = match middle {
+            Middle::Rebase => (their_document, theirs, ours),
+            _ => (our_document, ours, theirs),
+        };
+        let known = map(&first);
+        let added = then.into_iter().filter(|(key, _)| !known.contains_key(key));
         let mut rows: Vec<Row> = Vec::new();
-        let ours_by = map(&ours);
-        let added = theirs.into_iter().filter(|(key, _)| !ours_by.contains_key(key));
-        for (key, _) in ours.into_iter().chain(added) {
+        for (key, _) in first.into_iter().chain(added) {
             let (ours, theirs) = (ours_by.get(&key).cloned(), theirs_by.get(&key).cloned());
             let outcome = three_way(base.get(&key), ours.as_ref(), theirs.as_ref(), &words, now);
             rows.push(Row { key, ours, theirs, outcome });
