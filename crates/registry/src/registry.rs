@@ -177,6 +177,7 @@ impl Registry {
         for commit in git.versions_of(capability.name.as_str(), |_| false)? {
             if commit.version == version
                 && let Some((found, code)) = content_at(&git, &commit.commit, &capability.name)?
+                && found.version == capability.version
                 && digest(&found, &code) == found.digest
             {
                 return Ok(Some((found, code)));
