@@ -82,7 +82,10 @@ fn three_failures_among_the_last_five_runs_quarantine_with_an_event_and_on_the_a
     let args: Vec<&Value> = failing.as_array().unwrap().iter().map(|call| &call["args"]["text"]).collect();
     assert_eq!(args, ["", "  ", " "]);
     let words = home.run(&["cap", "show", NAME]).ok().out;
-    assert!(words.contains("failed") && words.contains("TypeError") && words.contains("to mend it"), "{words}");
+    assert!(
+        words.contains("failed") && words.contains("TypeError") && words.contains("jarvis cap repair first_word"),
+        "{words}"
+    );
     let _ = home.run(&["cap", "rm", NAME]).ok();
     let _ = register(&home, &[]).ok();
     assert_eq!(shown(&home)["failing_calls"], json!([]));

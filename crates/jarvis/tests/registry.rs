@@ -238,7 +238,7 @@ fn code_changed_by_hand_does_not_run() {
     let registry = found(&home, "registry: reverse_text");
     assert_eq!(registry["ok"], false, "{registry}");
     assert!(registry["detail"].as_str().unwrap().contains("reverse_text was changed by hand"), "{registry}");
-    assert!(registry["fix"].as_str().unwrap().contains("jarvis cap register"), "{registry}");
+    assert!(registry["fix"].as_str().unwrap().contains("jarvis cap check"), "{registry}");
     // As the fix says: what is registered, with the code as it is now, which has to be right.
     home.write("capabilities/tools/reverse_text.ts", &CODE.replace("  return", "  // mine\n  return"));
     home.write("d.json", &home.run(&["cap", "show", "reverse_text", "--json"]).ok().out);

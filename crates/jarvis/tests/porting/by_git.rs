@@ -259,7 +259,7 @@ fn an_imported_grant_is_never_approved_silently() {
     let args = json!({"file": place.path().join("notes/a.txt")}).to_string();
     let run = ["cap", "run", "read_note", "--args", &args];
     let _ = home.run(&run).failed(1, &["quarantined"]);
-    let _ = home.run(&["cap", "enable", "read_note"]).failed(1, &["nobody approved"]);
+    let _ = home.run(&["cap", "enable", "read_note"]).failed(1, &["was not checked here"]);
     // Nor is it enough to write so into the file.
     let file = home.file("capabilities/index.json");
     let text = std::fs::read_to_string(&file).unwrap();

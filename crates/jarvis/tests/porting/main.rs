@@ -85,7 +85,9 @@ fn a_tendril_workspace_of_both_layouts_comes_in_quarantined_and_runs_as_it_did_t
         assert_eq!(shown["code_matches_digest"], true);
         let args = ["cap", "run", "add_numbers", "--args", "{\"a\": 2, \"b\": 40}"];
         let _ = home.run(&args).failed(1, &["is quarantined"]);
-        let _ = home.run(&["cap", "enable", "add_numbers"]).ok();
+        let _ = home.run(&["cap", "enable", "add_numbers"]).failed(1, &["was not checked here", "jarvis cap check"]);
+        let example = "{\"args\": {\"a\": 2, \"b\": 3}}";
+        let _ = home.run(&["cap", "check", "add_numbers", "--example", example]).ok();
         assert_eq!(home.run(&args).ok().out.trim(), "42");
         assert!(import(&home, source.path(), &[]).ok().err.contains("nothing new"));
         let hits = home.run(&["cap", "search", "求两个数的和", "--json"]).ok().json();
