@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn reaches() -> [(Reach, bool); 6] {
-        let path = || "/work/a.txt".to_owned();
+        let path = || "/srv/a.txt".to_owned();
         let fetch = |allowed| Reach::Fetch { host: "example.com".to_owned(), method: "GET".to_owned(), allowed };
         [
             (Reach::Read { path: path(), inside: true }, true),

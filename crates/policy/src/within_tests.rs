@@ -113,18 +113,18 @@ fn list(items: &[&str]) -> Vec<String> {
 fn paths_are_narrowed_by_whole_parts_and_secrets_by_name() {
     let read = |one: &[&str], other: &[&str]| {
         let grants = |items: &[&str]| Grants { read: list(items), ..Grants::default() };
-        within(&grants(one), &grants(other), Path::new("/work")).read
+        within(&grants(one), &grants(other), Path::new("/srv")).read
     };
     assert_eq!(read(&["/srv/data"], &["/srv/data/a", "/srv/database", "/srv"]), ["/srv/data/a", "/srv/data"]);
-    assert_eq!(read(&["notes"], &["/work/notes/today", "./notes//x"]), ["/work/notes/today", "/work/notes/x"]);
-    assert_eq!(read(&["."], &["notes", "/etc"]), ["/work/notes"]);
-    assert_eq!(read(&["笔记"], &["笔记/今天"]), ["/work/笔记/今天"]);
+    assert_eq!(read(&["notes"], &["/srv/notes/today", "./notes//x"]), ["/srv/notes/today", "/srv/notes/x"]);
+    assert_eq!(read(&["."], &["notes", "/etc"]), ["/srv/notes"]);
+    assert_eq!(read(&["笔记"], &["笔记/今天"]), ["/srv/笔记/今天"]);
     for climbing in ["../x", "/srv/data/../../etc", "notes/.."] {
         assert!(read(&[climbing], &["/"]).is_empty() && read(&["/"], &[climbing]).is_empty(), "{climbing}");
     }
     let caller = Grants { read: list(&["/a"]), secrets: list(&["one", "two"]), ..Grants::default() };
     let callee = Grants { write: list(&["/a"]), secrets: list(&["two", "Two", "three"]), ..Grants::default() };
-    let both = within(&caller, &callee, Path::new("/work"));
+    let both = within(&caller, &callee, Path::new("/srv"));
     assert_eq!(both, Grants { secrets: list(&["two"]), ..Grants::default() });
 }
 
@@ -137,7 +137,7 @@ fn nothing_met_with_anything_is_nothing() {
         secrets: list(&["key"]),
     };
     for (one, other) in [(&all, &Grants::default()), (&Grants::default(), &all)] {
-        assert!(within(one, other, Path::new("/work")).is_empty());
+        assert!(within(one, other, Path::new("/srv")).is_empty());
     }
 }
 
@@ -147,7 +147,7 @@ fn a_version_is_approved_within_its_caller_for_just_that() {
     let capability: Capability =
         serde_json::from_value(json!({"name": "inner", "capability": "Reads.", "grants": grants})).unwrap();
     let caller = Grants { network: list(&["*.example.com"]), ..Grants::default() };
-    let approved = Approved::with_version(&capability).within(&caller, Path::new("/work"));
+    let approved = Approved::with_version(&capability).within(&caller, Path::new("/srv"));
     let plan = |grants: Grants| jarvis_protocol::ExecPlan {
         subject: jarvis_protocol::Subject::Candidate { name: capability.name.clone(), digest: String::new() },
         runtime: capability.runtime,
