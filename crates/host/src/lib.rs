@@ -1,0 +1,1 @@
+//! Live sessions: operations in, events out, the same for every front end.

@@ -1,0 +1,1 @@
+//! HTTP: REST, server-sent events, and an endpoint in the form of OpenAI.

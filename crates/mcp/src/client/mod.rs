@@ -1,0 +1,1 @@
+//! Other servers as tools of the agent.

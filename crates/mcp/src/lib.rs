@@ -1,0 +1,4 @@
+//! The Model Context Protocol: jarvis as a server, and other servers as tools.
+
+pub mod client;
+pub mod server;

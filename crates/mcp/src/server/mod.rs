@@ -1,0 +1,1 @@
+//! jarvis as a server for other agents.
