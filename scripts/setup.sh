@@ -78,7 +78,7 @@ jarvis_features() {
             say "it cannot be installed here (no apt-get, or neither root nor sudo without a password)."
             say "Building without the embedded model: for use with a provider (a key such as ANTHROPIC_API_KEY, or a server such as Ollama)."
             say "For the embedded model install ${missing[*]} and run this again."
-            JARVIS_FEATURES=(--no-default-features)
+            JARVIS_FEATURES=(--no-default-features --features postgres)
             JARVIS_ENGINE=no
         fi
     fi

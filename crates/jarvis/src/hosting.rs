@@ -6,6 +6,7 @@ use crate::error::{Failure, Outcome, usage};
 use crate::home::Home;
 use crate::kept::{self, Kept};
 use crate::model::{self, Choice};
+use crate::notes;
 use crate::run;
 use futures::future::BoxFuture;
 use jarvis_agent::{Memory, Mode, Price};
@@ -46,7 +47,7 @@ pub fn host(flags: Turn, named: Option<String>, actor: &'static str, limits: Lim
     let home = Home::find()?;
     let settings = config::load(&home)?;
     let embedder = model::embedder(&settings, &home)?;
-    let memory = kept::memory(&home, &settings, embedder.clone(), &flags.reach);
+    let memory = notes::memory(&home, &settings, embedder.clone(), &flags.reach);
     let shared = Shared {
         store: kept::sessions(&home)?,
         workspace: run::workspace()?,

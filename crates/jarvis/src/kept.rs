@@ -1,16 +1,14 @@
-//! What outlives a conversation: the session it is kept in, and the notes it may tell and propose.
+//! What outlives a conversation: the session it is kept in.
 
-use crate::cli::{Place, Reach};
+use crate::cli::Place;
 use crate::config::Settings;
 use crate::error::{Failure, Outcome, unreadable};
 use crate::home::Home;
 use crate::model::{self, Choice};
 use crate::{run, term};
-use futures::future::BoxFuture;
-use jarvis_agent::{Memory, Record, Session, Strategy};
-use jarvis_memory::{Embed, Loaded, NewSession, SessionInfo, SessionStore, SessionWriter, SqliteStore};
+use jarvis_agent::{Record, Session, Strategy};
+use jarvis_memory::{Loaded, NewSession, SessionInfo, SessionStore, SessionWriter};
 use jarvis_model::Embedder;
-use jarvis_policy::Approval;
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -129,36 +127,5 @@ impl Kept {
             )),
             (None, _) => session,
         }
-    }
-}
-
-/// The notes of this home.
-pub fn notes(home: &Home, embedder: Option<Arc<dyn Embedder>>) -> Outcome<SqliteStore> {
-    let embedder = embedder.map(|embedder| Arc::new(Adapted(embedder)) as Arc<dyn Embed>);
-    Ok(SqliteStore::open(&home.memory(), &home.memory_index(), embedder)?)
-}
-
-/// The notes of a conversation. One that cannot be had is told, and the question is answered without it.
-pub fn memory(home: &Home, settings: &Settings, embedder: Option<Arc<dyn Embedder>>, reach: &Reach) -> Option<Memory> {
-    let approval = reach.approve.map_or(settings.approve, Approval::from);
-    match notes(home, embedder) {
-        Ok(store) => Some(Memory { store: Arc::new(store), keeps: approval == Approval::Auto }),
-        Err(failure) => {
-            term::note(format!("note: nothing is remembered: {}", failure.message()));
-            None
-        }
-    }
-}
-
-/// The model's embedder for the notes, which know nothing of models.
-struct Adapted(Arc<dyn Embedder>);
-
-impl Embed for Adapted {
-    fn model(&self) -> &str {
-        self.0.id()
-    }
-
-    fn embed<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vec<f32>>, ErrorBody>> {
-        Box::pin(async move { self.0.embed(texts).await.map_err(|error| error.body()) })
     }
 }

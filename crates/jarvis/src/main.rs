@@ -10,6 +10,7 @@ mod home;
 mod hosting;
 mod kept;
 mod model;
+mod notes;
 mod programs;
 mod pull;
 mod run;

@@ -4,10 +4,10 @@ use crate::cli::{Place, Reach, Tape, Turn};
 use crate::config::{Settings, Tools};
 use crate::error::{Outcome, config, disk, failed, usage};
 use crate::home::Home;
-use crate::kept::{self, Kept};
+use crate::kept::Kept;
 use crate::model::Choice;
 use crate::signals::Signals;
-use crate::{programs, pull, secrets, term};
+use crate::{notes, programs, pull, secrets, term};
 use futures::future::BoxFuture;
 use jarvis_agent::{AgentFolders, Mode, Price, Session, SessionParts, TurnLimits};
 use jarvis_audit::{AuditLog, Kind, Record};
@@ -258,7 +258,7 @@ fn limits(settings: &Settings, turn: &Turn) -> TurnLimits {
 pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Turn, home: &Home, kept: Kept) -> Session {
     let model = answerer.handle.id().to_owned();
     let embedder = kept.embedder.clone();
-    let memory = kept::memory(home, settings, embedder.clone(), &turn.reach);
+    let memory = notes::memory(home, settings, embedder.clone(), &turn.reach);
     let session = unkept(answerer, forge, settings, turn, embedder).with_memory(memory);
     kept.record(session, &model, settings.context)
 }

@@ -4,10 +4,9 @@ use crate::cli::{Common, unused_model};
 use crate::config;
 use crate::error::{Failure, Outcome, usage};
 use crate::home::Home;
-use crate::kept::notes;
-use crate::{model, run, term};
+use crate::{model, notes, run, term};
 use clap::{Args, Subcommand};
-use jarvis_memory::{Draft, Filter, Forget, MemoryStore, Note, NoteKind, Proposal, Query, SqliteStore};
+use jarvis_memory::{Draft, Filter, Forget, MemoryStore, Note, NoteKind, Proposal, Query};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use serde_json::json;
 
@@ -118,17 +117,17 @@ pub fn run(args: Memory, common: &Common) -> Outcome {
     // Only where something is searched or indexed is a model asked.
     let embeds = matches!(args, Memory::Search { .. } | Memory::Reindex);
     let embedder = if embeds { model::embedder(&settings, &home)? } else { None };
-    let store = notes(&home, embedder)?;
+    let store = notes::open(&home, &settings, embedder)?;
     run::block(async |signals| {
         let cancel = signals.work();
         tokio::select! {
-            done = act(args, &store, common.json) => done,
+            done = act(args, store.as_ref(), common.json) => done,
             () = cancel.cancelled() => Err(Failure::Told(130)),
         }
     })
 }
 
-async fn act(args: Memory, store: &SqliteStore, json: bool) -> Outcome {
+async fn act(args: Memory, store: &dyn MemoryStore, json: bool) -> Outcome {
     match args {
         Memory::List(list) => {
             let notes = store.list(&list.filter(), 0, list.limit).await?;
@@ -206,7 +205,7 @@ async fn act(args: Memory, store: &SqliteStore, json: bool) -> Outcome {
     }
 }
 
-async fn search(store: &SqliteStore, text: String, list: &List, json: bool) -> Outcome {
+async fn search(store: &dyn MemoryStore, text: String, list: &List, json: bool) -> Outcome {
     let query = Query { text, filter: list.filter(), limit: list.limit };
     let searched = store.search(&query).await?;
     if json {
@@ -217,7 +216,7 @@ async fn search(store: &SqliteStore, text: String, list: &List, json: bool) -> O
     table(&notes, "nothing is remembered of this")
 }
 
-async fn forget(store: &SqliteStore, args: ForgetArgs, json: bool) -> Outcome {
+async fn forget(store: &dyn MemoryStore, args: ForgetArgs, json: bool) -> Outcome {
     let what = match args.query {
         Some(words) => Forget::Words(words),
         None => {
@@ -247,7 +246,7 @@ async fn forget(store: &SqliteStore, args: ForgetArgs, json: bool) -> Outcome {
 }
 
 /// The one note or proposal whose id is `id` or begins with it.
-async fn existing(store: &SqliteStore, id: &str) -> Outcome<String> {
+async fn existing(store: &dyn MemoryStore, id: &str) -> Outcome<String> {
     let notes = store.list(&Filter::default(), 0, usize::MAX).await?;
     let proposals = store.proposals().await?;
     let ids = notes.iter().map(|note| &note.id).chain(proposals.iter().map(|proposal| &proposal.note.id));
@@ -267,7 +266,7 @@ async fn existing(store: &SqliteStore, id: &str) -> Outcome<String> {
     }
 }
 
-async fn proposed(store: &SqliteStore, id: &str) -> Outcome<Option<Proposal>> {
+async fn proposed(store: &dyn MemoryStore, id: &str) -> Outcome<Option<Proposal>> {
     Ok(store.proposals().await?.into_iter().find(|proposal| proposal.note.id == id))
 }
 

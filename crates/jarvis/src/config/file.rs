@@ -28,6 +28,7 @@ pub struct Settings {
     /// US dollars per million tokens, by `provider/model`.
     pub prices: BTreeMap<String, Price>,
     pub embeddings: Embeddings,
+    pub memory: Memory,
     /// Model files beside the built-in ones, for `local/NAME`.
     pub models: Models,
 }
@@ -38,6 +39,23 @@ pub struct Embeddings {
     /// Without one, searches are by words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+}
+
+/// Where notes are kept, when not in this home.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Memory {
+    /// The variable that holds the URL of a Postgres server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url_env: Option<String>,
+    /// Whose notes; spaces of a server do not see each other.
+    pub space: String,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { url_env: None, space: "jarvis".to_owned() }
+    }
 }
 
 pub type Models = BTreeMap<String, ModelFile>;
@@ -141,6 +159,7 @@ impl Default for Settings {
             providers: BTreeMap::new(),
             prices: BTreeMap::new(),
             embeddings: Embeddings::default(),
+            memory: Memory::default(),
             models: Models::new(),
         }
     }

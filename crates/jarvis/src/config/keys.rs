@@ -52,6 +52,12 @@ pub const KEYS: &[Key] = &[
         "JARVIS_EMBEDDINGS",
         "provider/model for searching by meaning as well as by words, e.g. \"ollama/nomic-embed-text\" or \"local//path/to.gguf\"",
     ),
+    key(
+        "memory.url_env",
+        "JARVIS_MEMORY_URL_ENV",
+        "variable that holds postgres://USER:PASSWORD@HOST/DATABASE, where a team shares its notes; the server needs pgvector",
+    ),
+    key("memory.space", "JARVIS_MEMORY_SPACE", "whose notes those are; spaces of a server do not see each other"),
     key("local.context_tokens", "JARVIS_LOCAL_CONTEXT", "context of the embedded model, in tokens"),
     key("local.threads", "JARVIS_LOCAL_THREADS", "threads of the embedded model"),
     key("local.gpu_layers", "JARVIS_LOCAL_GPU_LAYERS", "layers on the GPU, where one is compiled in"),

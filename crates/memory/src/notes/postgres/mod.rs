@@ -7,6 +7,7 @@ mod store;
 
 use super::{Embed, MemoryError};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_postgres::{Client, Config, NoTls, config::Host, config::SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -42,7 +43,28 @@ fn is_here(host: &Host) -> bool {
     }
 }
 
+/// How long a server may take to answer the first time.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Certificates as this machine trusts them.
+fn encrypted() -> Result<rustls::ClientConfig, MemoryError> {
+    use rustls_platform_verifier::BuilderVerifierExt;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_platform_verifier())
+        .map_err(|e| MemoryError::Server(format!("TLS cannot be set up: {e}")))?;
+    Ok(config.with_no_client_auth())
+}
+
 impl PostgresStore {
+    /// The server is connected to when it is needed: over TLS, unless it is this machine.
+    pub fn new(url: &str, space: &str, embedder: Option<Arc<dyn Embed>>) -> Result<Self, MemoryError> {
+        let config: Config = url.parse().map_err(|e| server(&e))?;
+        let here = !config.get_hosts().is_empty() && config.get_hosts().iter().all(is_here);
+        Self::configured(config, space, if here { None } else { Some(encrypted()?) }, embedder)
+    }
+
     /// `url`: `postgres://USER:PASSWORD@HOST/DATABASE`. `space`: whose notes; spaces do not see each other. With `tls`
     /// the connection is encrypted, and must be where the server is another machine.
     pub async fn connect(
@@ -51,7 +73,21 @@ impl PostgresStore {
         tls: Option<rustls::ClientConfig>,
         embedder: Option<Arc<dyn Embed>>,
     ) -> Result<Self, MemoryError> {
-        let mut config: Config = url.parse().map_err(|e| server(&e))?;
+        let config: Config = url.parse().map_err(|e| server(&e))?;
+        let store = Self::configured(config, space, tls, embedder)?;
+        drop(store.inner.client().await?);
+        Ok(store)
+    }
+
+    fn configured(
+        mut config: Config,
+        space: &str,
+        tls: Option<rustls::ClientConfig>,
+        embedder: Option<Arc<dyn Embed>>,
+    ) -> Result<Self, MemoryError> {
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT);
+        }
         if tls.is_some() {
             config.ssl_mode(SslMode::Require);
         } else if config.get_hosts().is_empty() || !config.get_hosts().iter().all(is_here) {
@@ -62,9 +98,7 @@ impl PostgresStore {
             return Err(MemoryError::Invalid("the space needs a name".to_owned()));
         }
         let inner = Inner { config, tls, space: space.to_owned(), client: Mutex::new(None) };
-        let store = Self { inner: Arc::new(inner), embedder };
-        drop(store.inner.client().await?);
-        Ok(store)
+        Ok(Self { inner: Arc::new(inner), embedder })
     }
 }
 
