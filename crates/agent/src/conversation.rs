@@ -1,10 +1,14 @@
 //! The history of a session with its summary, and what a model is sent of it.
 
+use crate::checkpoint::{Changes, TurnFiles};
 use crate::context::{self, Input, Strategy, Summariser, Summary};
 use crate::record::Record;
 use crate::turn::Turn;
+use jarvis_memory::SessionError;
 use jarvis_model::{ModelError, ModelHandle};
 use jarvis_protocol::{Event, Message, Role};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// Messages that must be said after a failed summary before the next one is tried.
@@ -22,6 +26,10 @@ pub(crate) struct Conversation {
     pub strategy: Strategy,
     /// Of this turn: notes from other conversations.
     pub memories: Vec<String>,
+    /// Of this turn: the files that its calls change.
+    pub files: Option<Arc<TurnFiles>>,
+    /// What turns changed, by the message that each begins at.
+    pub changes: BTreeMap<usize, Changes>,
     failed_at: Option<usize>,
 }
 
@@ -38,9 +46,35 @@ impl Conversation {
 
     /// What is not on disk yet, with what was spent since.
     pub fn save(&mut self, turn: &mut Turn) {
+        self.keep_changes();
         if let Some(record) = &mut self.record {
             record.save(&self.history, turn.take_unwritten());
         }
+    }
+
+    fn keep_changes(&mut self) {
+        let Some(files) = &self.files else { return };
+        let Some(changes) = files.news() else { return };
+        if let Some(record) = &mut self.record {
+            record.set_checkpoint(files.at, &changes);
+        }
+        self.changes.insert(files.at, changes);
+    }
+
+    /// Takes back the messages from `at` on, with what is known of them.
+    pub fn take_back(&mut self, at: usize) -> Result<(), SessionError> {
+        if let Some(record) = &mut self.record {
+            record.truncate(at)?;
+        }
+        self.history.truncate(at);
+        self.changes.split_off(&at);
+        self.failed_at = self.failed_at.filter(|failed| *failed <= at);
+        if self.summary.covers > at {
+            // It tells what is no longer said. All of the history is still there to be summarised.
+            self.summary = Summary::default();
+            self.keep_summary();
+        }
+        Ok(())
     }
 
     fn keep_summary(&mut self) {

@@ -4,6 +4,7 @@ mod agents;
 mod answer;
 mod bootstrap;
 mod calls;
+mod checkpoint;
 mod context;
 mod conversation;
 mod create;
@@ -18,6 +19,7 @@ mod toolbox;
 mod turn;
 
 pub use agents::{Agent, AgentFolders, BrokenAgent, Catalogue, Origin};
+pub use checkpoint::{CheckpointError, Checkpoints, Restored, Undone, undo_last};
 pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
 pub use context::{Strategy, Summary};
 pub use find::{Finding, find};

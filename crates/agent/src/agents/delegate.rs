@@ -6,6 +6,7 @@ use super::evidence::Evidence;
 use super::role::Role;
 use super::tree::Tree;
 use crate::bootstrap::Bootstrap;
+use crate::checkpoint::TurnFiles;
 use crate::context::Strategy;
 use crate::conversation::Conversation;
 use crate::native;
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     pub price: Option<Price>,
     pub strategy: Strategy,
     pub now: String,
+    /// What they change is the turn's.
+    pub files: Option<Arc<TurnFiles>>,
 }
 
 /// The subagents that a conversation may start in one turn.
@@ -209,7 +212,7 @@ impl Delegation {
         let Shared { forge, model, embedder, now, .. } = &self.shared;
         let bootstrap =
             Bootstrap::new(forge.clone(), Some(task.to_owned()), model.id()).with_embedder(embedder.clone());
-        let tools = Toolbox::of_agent(bootstrap, Role::new(agent.clone()));
+        let tools = Toolbox::of_agent(bootstrap, Role::new(agent.clone())).with_files(self.shared.files.clone());
         let mut conversation = Conversation::new(agent.context.unwrap_or(self.shared.strategy));
         conversation.history.push(Message::user(task));
         let until = cancel.child_token();
