@@ -26,4 +26,4 @@ pub use find::{Finding, find};
 pub use jarvis_model::Price;
 pub use record::Record;
 pub use remember::Memory;
-pub use session::{Mode, Session, SessionParts, TurnEnd, TurnLimits};
+pub use session::{Input, Mode, Session, SessionParts, TurnEnd, TurnLimits};

@@ -27,6 +27,11 @@ impl Record {
         Self { writer: Some(writer), ..Self::new(store, NewSession::default()) }
     }
 
+    /// The session's id, where it is known before its first message.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.writer.as_ref().map(SessionWriter::id).or(self.new.id.as_deref())
+    }
+
     /// The session's id; it is made now if there is none.
     pub(crate) fn begin(&mut self) -> Option<String> {
         if self.writer.is_none() {

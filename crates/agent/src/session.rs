@@ -16,7 +16,7 @@ use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
 use jarvis_memory::{Loaded, SessionStore, SessionWriter};
 use jarvis_model::{Embedder, ModelHandle, Price};
-use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, StopReason, Usage};
+use jarvis_protocol::{ErrorBody, ErrorKind, Event, Image, Message, StopReason, Usage};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -76,6 +76,25 @@ pub struct Session {
     broken: Vec<BrokenAgent>,
 }
 
+/// What a person says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Input {
+    pub text: String,
+    pub images: Vec<Image>,
+}
+
+impl From<&str> for Input {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl From<String> for Input {
+    fn from(text: String) -> Self {
+        Self { text, images: Vec::new() }
+    }
+}
+
 /// How a turn ended; the same was told by its last event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnEnd {
@@ -102,6 +121,9 @@ impl Session {
 
     /// It is kept on disk from its first message on.
     pub fn recorded(mut self, record: Record) -> Self {
+        if let Some(id) = record.id() {
+            id.clone_into(&mut self.parts.id);
+        }
         self.conversation.record = Some(record);
         self
     }
@@ -173,13 +195,14 @@ impl Session {
     /// taken leaves no trace.
     pub async fn turn(
         &mut self,
-        text: &str,
+        input: impl Into<Input>,
         emit: &mut (dyn FnMut(Event) + Send),
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> TurnEnd {
+        let input = input.into();
         let mut turn = Turn::start(self.parts.limits, self.parts.price);
-        let checked = check_message(text);
+        let checked = check_message(&input, &self.parts.model);
         if checked.is_ok()
             && let Some(id) = self.conversation.record.as_mut().and_then(Record::begin)
         {
@@ -189,7 +212,7 @@ impl Session {
         if let Err(error) = checked {
             return failed(error, &turn, emit);
         }
-        let result = self.answer(text, &mut turn, emit, approver, cancel).await;
+        let result = self.answer(input, &mut turn, emit, approver, cancel).await;
         self.usage.add(turn.usage);
         match result {
             Ok((answer, stop_reason)) => {
@@ -256,21 +279,22 @@ impl Session {
 
     async fn answer(
         &mut self,
-        text: &str,
+        input: Input,
         turn: &mut Turn,
         emit: &mut (dyn FnMut(Event) + Send),
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(String, StopReason), ErrorBody> {
         let native = is_native(&self.parts);
-        self.conversation.push([Message::user(text)], turn);
+        let text = input.text;
+        self.conversation.push([Message { images: input.images, ..Message::user(&text) }], turn);
         self.parts.forge.dispatch().warm();
-        self.recall(text, emit, cancel).await;
+        self.recall(&text, emit, cancel).await;
         let now = self.now();
         let delegation = if native && self.parts.builtins { self.delegation(&now, emit) } else { None };
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
-            let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id())
+            let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text), self.parts.model.id())
                 .with_embedder(self.embedder.clone());
             let memory = self.memory.clone().filter(|_| self.parts.builtins);
             let tools = Toolbox::new(bootstrap, self.parts.builtins)
@@ -317,8 +341,12 @@ pub(crate) fn is_native(parts: &SessionParts) -> bool {
     }
 }
 
-fn check_message(text: &str) -> Result<(), ErrorBody> {
-    if text.trim().is_empty() {
+fn check_message(Input { text, images }: &Input, model: &ModelHandle) -> Result<(), ErrorBody> {
+    if !images.is_empty() && !model.takes_images() {
+        let message = format!("{} looks at no images, and {} came with the question", model.id(), images.len());
+        return Err(ErrorBody::new(ErrorKind::Usage, message).hint("another model does: --model PROVIDER/MODEL"));
+    }
+    if text.trim().is_empty() && images.is_empty() {
         return Err(ErrorBody::new(ErrorKind::Usage, "the question is empty")
             .hint("jarvis \"What is the 90th Fibonacci number?\""));
     }

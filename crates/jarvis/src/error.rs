@@ -137,6 +137,7 @@ pub fn exit_code(kind: ErrorKind) -> u8 {
         | ErrorKind::NotFound
         | ErrorKind::Damaged
         | ErrorKind::Disk
+        | ErrorKind::Conflict
         | ErrorKind::Limit => 1,
     }
 }

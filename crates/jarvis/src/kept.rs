@@ -12,6 +12,7 @@ use jarvis_memory::{Embed, Loaded, NewSession, SessionInfo, SessionStore, Sessio
 use jarvis_model::Embedder;
 use jarvis_policy::Approval;
 use jarvis_protocol::{ErrorBody, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The session of this folder that changed last.
@@ -23,6 +24,8 @@ pub struct Kept {
     store: Option<SessionStore>,
     resumed: Option<(SessionWriter, Loaded)>,
     workspace: String,
+    /// Of a session that is not there yet, where its id must be known before its first message.
+    id: Option<String>,
     pub embedder: Option<Arc<dyn Embedder>>,
 }
 
@@ -72,7 +75,24 @@ impl Kept {
             (Some(store), Some(id)) => Some(store.resume(&find(store, id, &workspace)?.id)?),
             _ => None,
         };
-        Ok(Kept { store, resumed, workspace, embedder })
+        Ok(Kept { store, resumed, workspace, id: None, embedder })
+    }
+
+    /// Of a hosted session: what cannot be kept is an error, and its id is known from the start.
+    pub fn hosted(
+        store: SessionStore,
+        embedder: Option<Arc<dyn Embedder>>,
+        resume: Option<&str>,
+        workspace: &Path,
+    ) -> Outcome<Kept> {
+        let resumed = resume.map(|id| store.resume(id)).transpose()?;
+        let id = if resumed.is_none() { Some(store.fresh_id()?) } else { None };
+        Ok(Kept { store: Some(store), resumed, workspace: workspace.to_string_lossy().into_owned(), id, embedder })
+    }
+
+    /// The folder that a session which is gone on with worked in.
+    pub fn folder(&self) -> Option<PathBuf> {
+        self.resumed.as_ref().and_then(|(_, loaded)| loaded.info.workspace.as_ref()).map(PathBuf::from)
     }
 
     /// The model of the flag, or that of the session, or the usual one.
@@ -100,6 +120,7 @@ impl Kept {
             (Some(store), None) => session.recorded(Record::new(
                 store,
                 NewSession {
+                    id: self.id,
                     title: None,
                     workspace: Some(self.workspace),
                     model: Some(model.to_owned()),

@@ -7,6 +7,7 @@ mod config;
 mod error;
 mod files;
 mod home;
+mod hosting;
 mod kept;
 mod model;
 mod programs;

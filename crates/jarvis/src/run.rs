@@ -13,13 +13,13 @@ use jarvis_agent::{AgentFolders, Mode, Price, Session, SessionParts, TurnLimits}
 use jarvis_audit::{AuditLog, Kind, Record};
 use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts};
 use jarvis_forge::Forge;
-use jarvis_model::{Embedder, ModelHandle};
+use jarvis_model::{Backend, Embedder, ModelHandle};
 use jarvis_policy::{Approval, Policy};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_registry::{Author, Registry};
 use jarvis_sandbox::{Access, Executor, JailConfig, Processes, Runtimes, SandboxConfig};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::unix::pipe;
@@ -51,6 +51,10 @@ pub fn forge(settings: &Settings, reach: &Reach, home: &Home) -> Outcome<Forge> 
 
 /// Runs permitted code. The workspace is the current folder.
 pub fn executor(settings: &Settings, home: &Home) -> Outcome<Executor> {
+    executor_in(settings, home, workspace()?)
+}
+
+fn executor_in(settings: &Settings, home: &Home, workspace: PathBuf) -> Outcome<Executor> {
     let worker = SandboxConfig {
         worker_exe: this_program()?,
         pool: settings.sandbox.pool,
@@ -63,13 +67,17 @@ pub fn executor(settings: &Settings, home: &Home) -> Outcome<Executor> {
         env: std::env::vars_os().collect(),
         index: Vec::new(),
     };
-    Ok(Executor::with_runtimes(worker, access(home, workspace()?)?, runtimes))
+    Ok(Executor::with_runtimes(worker, access(home, workspace)?, runtimes))
 }
 
 /// Runs permitted processes.
 pub fn processes(home: &Home) -> Outcome<Processes> {
+    processes_in(home, workspace()?)
+}
+
+fn processes_in(home: &Home, workspace: PathBuf) -> Outcome<Processes> {
     let config = JailConfig { helper_exe: this_program()?, without_namespaces: false };
-    Ok(Processes::new(config, access(home, workspace()?)?, person()))
+    Ok(Processes::new(config, access(home, workspace)?, person()))
 }
 
 /// The person's home folder.
@@ -81,8 +89,19 @@ pub fn workspace() -> Outcome<PathBuf> {
     std::env::current_dir().map_err(|e| failed(ErrorKind::Disk, format!("the current folder cannot be used: {e}")))
 }
 
-/// Everything a call passes through. Starts no process yet.
+/// Everything a call passes through, in the current folder. Starts no process yet.
 pub fn dispatch(settings: &Settings, reach: &Reach, home: &Home) -> Outcome<Dispatch> {
+    dispatch_in(settings, reach, home, workspace()?, "cli")
+}
+
+/// The same in any folder. `actor` is who calls, on the audit: the front end.
+pub fn dispatch_in(
+    settings: &Settings,
+    reach: &Reach,
+    home: &Home,
+    workspace: PathBuf,
+    actor: &str,
+) -> Outcome<Dispatch> {
     let policy = Policy {
         approval: reach.approve.map_or(settings.approve, Approval::from),
         network: settings.sandbox.network,
@@ -92,11 +111,11 @@ pub fn dispatch(settings: &Settings, reach: &Reach, home: &Home) -> Outcome<Disp
     Ok(Dispatch::new(Parts {
         registry: registry(home)?,
         audit: AuditLog::open(home.audit()),
-        executor: executor(settings, home)?,
-        processes: processes(home)?,
+        executor: executor_in(settings, home, workspace.clone())?,
+        processes: processes_in(home, workspace.clone())?,
         policy,
-        actor: "cli".to_owned(),
-        workspace: workspace()?,
+        actor: actor.to_owned(),
+        workspace,
         shell: programs::find("bash").or_else(|| programs::find("sh")),
         home: person(),
     }))
@@ -165,6 +184,17 @@ pub async fn answerer(
     home: &Home,
     cancel: &CancellationToken,
 ) -> Outcome<Answerer> {
+    let backend = || backend(choice, settings, &turn.tape, home, cancel);
+    answerer_with(choice, settings, turn, backend).await
+}
+
+/// The same with a backend that may be there already; it is asked for last, because getting one ready can take long.
+pub async fn answerer_with(
+    choice: &Choice,
+    settings: &Settings,
+    turn: &Turn,
+    backend: impl AsyncFnOnce() -> Outcome<Arc<dyn Backend>>,
+) -> Outcome<Answerer> {
     let price = choice.price(settings);
     if limits(settings, turn).max_cost_usd.is_some() && price.is_none() && !choice.is_local() {
         return Err(config(
@@ -175,7 +205,7 @@ pub async fn answerer(
             ),
         ));
     }
-    let handle = handle(choice, settings, &turn.tape, home, cancel).await?;
+    let handle = with_backend(choice, settings, backend().await?);
     let mode = turn.lead.mode.map_or_else(|| choice.mode(settings), Mode::from);
     Ok(Answerer { handle, mode, price })
 }
@@ -188,6 +218,22 @@ pub async fn handle(
     home: &Home,
     cancel: &CancellationToken,
 ) -> Outcome<ModelHandle> {
+    Ok(with_backend(choice, settings, backend(choice, settings, tape, home, cancel).await?))
+}
+
+fn with_backend(choice: &Choice, settings: &Settings, backend: Arc<dyn Backend>) -> ModelHandle {
+    let handle = ModelHandle::new(choice.id.as_str(), choice.traits(settings), backend);
+    handle.with_images(choice.takes_images()).with_price(choice.price(settings))
+}
+
+/// What answers requests; with an embedded model it holds the engine, so all conversations of a process share it.
+pub async fn backend(
+    choice: &Choice,
+    settings: &Settings,
+    tape: &Tape,
+    home: &Home,
+    cancel: &CancellationToken,
+) -> Outcome<Arc<dyn Backend>> {
     let backend = match &tape.replay {
         Some(file) => jarvis_model::replay(file.clone())?,
         None => {
@@ -195,12 +241,10 @@ pub async fn handle(
             choice.backend(settings, home)?
         }
     };
-    let backend = match &tape.record {
+    Ok(match &tape.record {
         Some(file) => jarvis_model::record(backend, file.clone())?,
         None => backend,
-    };
-    let handle = ModelHandle::new(choice.id.as_str(), choice.traits(settings), backend);
-    Ok(handle.with_images(choice.takes_images()).with_price(choice.price(settings)))
+    })
 }
 
 fn limits(settings: &Settings, turn: &Turn) -> TurnLimits {
@@ -243,7 +287,11 @@ pub fn unkept(
 
 /// Where subagents are looked for.
 pub fn agents(home: &Home) -> Outcome<AgentFolders> {
-    Ok(AgentFolders::new(&workspace()?, &home.agents()))
+    Ok(agents_in(home, &workspace()?))
+}
+
+pub fn agents_in(home: &Home, workspace: &Path) -> AgentFolders {
+    AgentFolders::new(workspace, &home.agents())
 }
 
 fn session_id() -> String {

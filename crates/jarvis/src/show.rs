@@ -114,6 +114,7 @@ impl Show {
             | Event::Context { .. }
             | Event::ToolOutput { .. }
             | Event::ApprovalRequested { .. }
+            | Event::ApprovalResolved { .. }
             | Event::TurnFailed { .. } => self.break_line()?,
         }
         Ok(())

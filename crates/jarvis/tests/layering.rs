@@ -19,11 +19,15 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("dispatch", &["protocol", "policy", "audit", "sandbox", "registry", "shell"]),
     ("forge", &["protocol", "model", "registry", "dispatch"]),
     ("agent", &["protocol", "memory", "model", "registry", "dispatch", "forge"]),
+    ("host", &["protocol", "policy", "memory", "model", "dispatch", "agent"]),
+    ("acp", &["protocol", "policy", "memory", "agent", "host"]),
+    ("http", &["protocol", "policy", "audit", "memory", "registry", "agent", "host"]),
+    ("mcp", &["protocol", "policy", "audit", "sandbox", "registry", "model", "dispatch", "forge", "agent"]),
     (
         "jarvis",
         &[
             "protocol", "policy", "audit", "sandbox", "shell", "registry", "memory", "model", "dispatch", "forge",
-            "agent",
+            "agent", "host", "acp", "http", "mcp",
         ],
     ),
 ];

@@ -32,6 +32,8 @@ pub enum ErrorKind {
     Damaged,
     Disk,
     Cancelled,
+    /// In use, or busy with something else.
+    Conflict,
     /// A bound of the turn was reached.
     Limit,
     Internal,

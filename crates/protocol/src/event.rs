@@ -116,6 +116,9 @@ pub enum Event {
         grants: Grants,
         reason: String,
     },
+    /// A question of a hosted session has its answer, or was given up.
+    #[serde(rename = "approval.resolved")]
+    ApprovalResolved { id: String, allowed: bool },
     /// What became of a registered capability by its use: quarantined, repaired, rolled back.
     #[serde(rename = "capability")]
     Capability {

@@ -41,10 +41,9 @@ impl SessionError {
         let (kind, hint) = match self {
             SessionError::NotFound(_) => (ErrorKind::NotFound, Some("list the sessions to see their ids")),
             SessionError::Ambiguous { .. } => (ErrorKind::Usage, Some("give more of the id")),
-            SessionError::Busy { .. } => (
-                ErrorKind::InvalidRequest,
-                Some("go on there, end that process, or fork the session and go on in the copy"),
-            ),
+            SessionError::Busy { .. } => {
+                (ErrorKind::Conflict, Some("go on there, end that process, or fork the session and go on in the copy"))
+            }
             SessionError::Unreadable { .. } => {
                 (ErrorKind::Damaged, Some("a newer jarvis may have written it; fork the session before that message"))
             }

@@ -65,7 +65,7 @@ impl SessionStore {
         });
         let messages = lines.collect::<Result<Vec<_>, SessionError>>()?;
         let SessionInfo { title, workspace, model, strategy, created, usage, .. } = document.session;
-        let new = NewSession { title, workspace, model, strategy };
+        let new = NewSession { id: None, title, workspace, model, strategy };
         self.add(&new, created, None, &messages, usage, document.state.as_deref())
     }
 

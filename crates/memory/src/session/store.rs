@@ -90,13 +90,18 @@ impl SessionStore {
         let now = Timestamp::now();
         let id = self.with(|db| {
             let tx = db::write(db)?;
-            let id = fresh_id(&tx, now)?;
+            let id = new.id.clone().map_or_else(|| fresh_id(&tx, now), Ok)?;
             insert(&tx, &id, &new, now, None)?;
             tx.commit()?;
             Ok(id)
         })?;
         let lease = Lease::take(&self.inner.leases, &id)?;
         self.writer(lease, &id)
+    }
+
+    /// An id that no session has; nothing is written.
+    pub fn fresh_id(&self) -> Result<String, SessionError> {
+        self.with(|db| fresh_id(db, Timestamp::now()))
     }
 
     fn writer(&self, lease: Lease, id: &str) -> Result<SessionWriter, SessionError> {
@@ -176,7 +181,8 @@ impl SessionStore {
             kept.truncate(mend::whole(&plain, at));
         }
         let parent = Parent { id: of.id, messages: kept.len() as u64 };
-        let new = NewSession { title: of.title, workspace: of.workspace, model: of.model, strategy: of.strategy };
+        let new =
+            NewSession { id: None, title: of.title, workspace: of.workspace, model: of.model, strategy: of.strategy };
         let state = self.state(&parent.id)?;
         self.add(&new, Timestamp::now(), Some(&parent), &kept, Usage::default(), state.as_deref())
     }
@@ -293,7 +299,7 @@ impl Stored {
     }
 }
 
-fn fresh_id(tx: &Transaction<'_>, now: Timestamp) -> Result<String, rusqlite::Error> {
+fn fresh_id(tx: &Connection, now: Timestamp) -> Result<String, rusqlite::Error> {
     Ok(format!("{}-{}", now.strftime("%Y%m%d"), db::random(tx, 5)?))
 }
 

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Default)]
 pub struct NewSession {
+    /// One of [`super::SessionStore::fresh_id`], where it must be known before the first message; else one is made.
+    pub id: Option<String>,
     pub title: Option<String>,
     /// The folder it works in.
     pub workspace: Option<String>,

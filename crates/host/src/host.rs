@@ -1,0 +1,149 @@
+//! All live sessions of a process: opened, found, closed, and let go when nobody uses them.
+
+use crate::live::Live;
+use crate::make::{Maker, Open};
+use jarvis_memory::SessionStore;
+use jarvis_protocol::{ErrorBody, ErrorKind};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Sessions open at the same time.
+    pub sessions: usize,
+    /// A session that nobody used for so long is closed; it can be opened again by its id.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { sessions: 1000, idle: Duration::from_secs(1800) }
+    }
+}
+
+/// Cheap to clone; the clones are one host.
+#[derive(Clone)]
+pub struct Host(Arc<Shared>);
+
+struct Shared {
+    maker: Arc<dyn Maker>,
+    limits: Limits,
+    live: Mutex<HashMap<String, Arc<Live>>>,
+    /// Sessions that are being made, so that the limit holds for them too.
+    making: Mutex<usize>,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+}
+
+/// Gives a place back, however making a session ended.
+struct Place<'a>(&'a Mutex<usize>);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        *lock(self.0) -= 1;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Host {
+    pub fn new(maker: Arc<dyn Maker>, limits: Limits) -> Self {
+        Self(Arc::new(Shared {
+            maker,
+            limits,
+            live: Mutex::default(),
+            making: Mutex::default(),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        }))
+    }
+
+    /// A new session, or one that was kept; one that is live already is given as it is.
+    ///
+    /// # Errors
+    /// `Limit` where too many are open, `Conflict` where another process has it, whatever making it says.
+    pub async fn open(&self, open: &Open, cancel: &CancellationToken) -> Result<Arc<Live>, ErrorBody> {
+        if self.0.closing.is_cancelled() {
+            return Err(ErrorBody::new(ErrorKind::Conflict, "jarvis is being stopped"));
+        }
+        if let Some(live) = open.resume.as_deref().and_then(|id| self.get(id)) {
+            return Ok(live);
+        }
+        self.sweep();
+        let _place = self.place()?;
+        let made = self.0.maker.make(open, cancel).await?;
+        let closing = self.0.closing.child_token();
+        let (live, task) = Live::start(made, self.0.maker.clone(), open.unattended, closing);
+        lock(&self.0.live).insert(live.id().to_owned(), live.clone());
+        let (host, id) = (Arc::downgrade(&self.0), live.id().to_owned());
+        self.0.tasks.spawn(async move {
+            task.await;
+            if let Some(host) = host.upgrade() {
+                lock(&host.live).remove(&id);
+            }
+        });
+        Ok(live)
+    }
+
+    fn place(&self) -> Result<Place<'_>, ErrorBody> {
+        let mut making = lock(&self.0.making);
+        if lock(&self.0.live).len() + *making >= self.0.limits.sessions {
+            let message = format!("{} sessions are open, no more are taken", self.0.limits.sessions);
+            return Err(ErrorBody::new(ErrorKind::Limit, message).hint("close one, or try again later"));
+        }
+        *making += 1;
+        Ok(Place(&self.0.making))
+    }
+
+    /// A session that is live.
+    pub fn get(&self, id: &str) -> Option<Arc<Live>> {
+        let live = lock(&self.0.live).get(id).cloned();
+        live.inspect(|live| live.touch())
+    }
+
+    /// All that are live, by id.
+    pub fn live(&self) -> Vec<Arc<Live>> {
+        let mut all: Vec<_> = lock(&self.0.live).values().cloned().collect();
+        all.sort_by(|a, b| a.id().cmp(b.id()));
+        all
+    }
+
+    /// Cancels what it does and lets it go; false where it is not live. Its history stays on disk.
+    pub fn close(&self, id: &str) -> bool {
+        let live = lock(&self.0.live).get(id).cloned();
+        live.inspect(|live| live.close()).is_some()
+    }
+
+    /// Closes sessions that nobody used for long. Done at every opening; whoever runs long calls it now and then.
+    pub fn sweep(&self) {
+        let now = Instant::now();
+        for live in self.live() {
+            if live.idle_since().is_some_and(|since| now.duration_since(since) >= self.0.limits.idle) {
+                live.close();
+            }
+        }
+    }
+
+    /// The sessions that were kept.
+    pub fn store(&self) -> Result<SessionStore, ErrorBody> {
+        self.0.maker.store()
+    }
+
+    /// No new sessions; turns that run may end by themselves within `grace`, then they are cancelled. Returns when
+    /// every session is closed.
+    pub async fn shut(&self, grace: Duration) {
+        let busy = || self.live().iter().any(|live| live.snapshot().busy);
+        let until = Instant::now() + grace;
+        while busy() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.0.closing.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+}

@@ -1,0 +1,47 @@
+//! How sessions are made: the binary knows models, settings and folders; front ends only say what they want.
+
+use futures::future::BoxFuture;
+use jarvis_agent::{Mode, Session};
+use jarvis_memory::SessionStore;
+use jarvis_model::{ModelHandle, Price};
+use jarvis_policy::Approval;
+use jarvis_protocol::ErrorBody;
+use std::path::PathBuf;
+use tokio_util::sync::CancellationToken;
+
+/// What a front end asks for.
+#[derive(Debug, Clone, Default)]
+pub struct Open {
+    /// An absolute path; the usual one if none is named.
+    pub workspace: Option<PathBuf>,
+    /// `provider/model`; that of the session or the usual one if none is named.
+    pub model: Option<String>,
+    /// Goes on with a session that was kept: its id.
+    pub resume: Option<String>,
+    /// What is done where a yes is due; as set up if none is named.
+    pub approval: Option<Approval>,
+    /// Nothing of it is kept on disk.
+    pub unkept: bool,
+    /// Nobody can answer questions: each is a no.
+    pub unattended: bool,
+}
+
+/// A session that is ready for its first turn.
+pub struct Made {
+    pub session: Session,
+    pub workspace: PathBuf,
+}
+
+/// Makes sessions and knows those that were kept.
+pub trait Maker: Send + Sync {
+    fn make<'a>(&'a self, open: &'a Open, cancel: &'a CancellationToken) -> BoxFuture<'a, Result<Made, ErrorBody>>;
+
+    /// The model of that name, ready to answer.
+    fn model<'a>(
+        &'a self,
+        named: &'a str,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<(ModelHandle, Mode, Option<Price>), ErrorBody>>;
+
+    fn store(&self) -> Result<SessionStore, ErrorBody>;
+}

@@ -1,0 +1,152 @@
+//! Sessions for the front ends that have many: each in its own folder, with models, notes and workers shared.
+
+use crate::cli::{Reach, Turn};
+use crate::config::{self, Settings};
+use crate::error::{Failure, Outcome, usage};
+use crate::home::Home;
+use crate::kept::{self, Kept};
+use crate::model::{self, Choice};
+use crate::run;
+use futures::future::BoxFuture;
+use jarvis_agent::{Memory, Mode, Price};
+use jarvis_dispatch::Dispatch;
+use jarvis_forge::Forge;
+use jarvis_host::{Host, Limits, Made, Maker, Open};
+use jarvis_memory::SessionStore;
+use jarvis_model::{Backend, Embedder, ModelHandle};
+use jarvis_policy::Approval;
+use jarvis_protocol::{ErrorBody, ErrorKind};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio_util::sync::CancellationToken;
+
+/// What is the same for all sessions of a process.
+struct Shared {
+    settings: Settings,
+    home: Home,
+    /// What the front end's own command line says of turns.
+    flags: Turn,
+    /// The front end, on the audit.
+    actor: &'static str,
+    workspace: PathBuf,
+    store: SessionStore,
+    embedder: Option<Arc<dyn Embedder>>,
+    memory: Option<Memory>,
+    /// `--model`.
+    model: Option<String>,
+    /// By model. One that is being got ready is waited for by whoever wants it too.
+    backends: tokio::sync::Mutex<HashMap<String, Arc<dyn Backend>>>,
+    /// The sessions of a folder share their workers, which end with the last of them.
+    dispatches: Mutex<HashMap<(PathBuf, Approval), Weak<Dispatch>>>,
+}
+
+/// A host of sessions; the current folder is where those work that name none.
+pub fn host(flags: Turn, named: Option<String>, actor: &'static str, limits: Limits) -> Outcome<Host> {
+    let home = Home::find()?;
+    let settings = config::load(&home)?;
+    let embedder = model::embedder(&settings, &home)?;
+    let memory = kept::memory(&home, &settings, embedder.clone(), &flags.reach);
+    let shared = Shared {
+        store: kept::sessions(&home)?,
+        workspace: run::workspace()?,
+        embedder,
+        memory,
+        settings,
+        home,
+        flags,
+        actor,
+        model: named,
+        backends: tokio::sync::Mutex::default(),
+        dispatches: Mutex::default(),
+    };
+    Ok(Host::new(Arc::new(shared), limits))
+}
+
+impl Shared {
+    fn folder(&self, named: Option<&Path>) -> Outcome<PathBuf> {
+        let Some(folder) = named else { return Ok(self.workspace.clone()) };
+        if !folder.is_absolute() {
+            return Err(usage(format!("the folder {} is no absolute path", folder.display()), "give the whole path"));
+        }
+        let found = std::fs::canonicalize(folder).ok().filter(|found| found.is_dir());
+        found.ok_or_else(|| usage(format!("there is no folder {}", folder.display()), "name one that exists"))
+    }
+
+    fn dispatch(&self, workspace: &Path, approval: Approval) -> Outcome<Arc<Dispatch>> {
+        let mut known = self.dispatches.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, dispatch| dispatch.strong_count() > 0);
+        let key = (workspace.to_owned(), approval);
+        if let Some(dispatch) = known.get(&key).and_then(Weak::upgrade) {
+            return Ok(dispatch);
+        }
+        let settings = Settings { approve: approval, ..self.settings.clone() };
+        let reach = Reach { approve: None, ..self.flags.reach.clone() };
+        let made = run::dispatch_in(&settings, &reach, &self.home, workspace.to_owned(), self.actor)?;
+        let made = Arc::new(made);
+        known.insert(key, Arc::downgrade(&made));
+        Ok(made)
+    }
+
+    async fn answerer(&self, choice: &Choice, cancel: &CancellationToken) -> Outcome<run::Answerer> {
+        let backend = async || {
+            let mut known = self.backends.lock().await;
+            if let Some(backend) = known.get(&choice.id) {
+                return Ok(backend.clone());
+            }
+            let made = run::backend(choice, &self.settings, &self.flags.tape, &self.home, cancel).await?;
+            known.insert(choice.id.clone(), made.clone());
+            Ok(made)
+        };
+        run::answerer_with(choice, &self.settings, &self.flags, backend).await
+    }
+
+    async fn made(&self, open: &Open, cancel: &CancellationToken) -> Outcome<Made> {
+        let resume = open.resume.as_deref();
+        let named = open.workspace.as_deref();
+        let kept = Kept::hosted(self.store.clone(), self.embedder.clone(), resume, &self.folder(named)?)?;
+        // A session that is gone on with works where it did, unless it is told otherwise.
+        let workspace = self.folder(named.or(kept.folder().as_deref()))?;
+        let choice = kept.choose(&self.settings, open.model.as_deref().or(self.model.as_deref()))?;
+        let approval = open.approval.or(self.flags.reach.approve.map(Approval::from)).unwrap_or(self.settings.approve);
+        let forge = Forge::new(self.dispatch(&workspace, approval)?);
+        let answerer = self.answerer(&choice, cancel).await?;
+        let model = answerer.handle.id().to_owned();
+        let memory = self.memory.as_ref().map(|memory| Memory { keeps: approval == Approval::Auto, ..memory.clone() });
+        let session = run::unkept(answerer, forge, &self.settings, &self.flags, self.embedder.clone())
+            .with_memory(memory)
+            .with_agents(run::agents_in(&self.home, &workspace));
+        let session = if open.unkept { session } else { kept.record(session, &model, self.settings.context) };
+        Ok(Made { session, workspace })
+    }
+}
+
+impl Maker for Shared {
+    fn make<'a>(&'a self, open: &'a Open, cancel: &'a CancellationToken) -> BoxFuture<'a, Result<Made, ErrorBody>> {
+        Box::pin(async move { self.made(open, cancel).await.map_err(body) })
+    }
+
+    fn model<'a>(
+        &'a self,
+        named: &'a str,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<(ModelHandle, Mode, Option<Price>), ErrorBody>> {
+        Box::pin(async move {
+            let choice = model::resolve(&self.settings, named, "asked for by name").map_err(body)?;
+            let answerer = self.answerer(&choice, cancel).await.map_err(body)?;
+            Ok((answerer.handle, answerer.mode, answerer.price))
+        })
+    }
+
+    fn store(&self) -> Result<SessionStore, ErrorBody> {
+        Ok(self.store.clone())
+    }
+}
+
+/// A failure as a front end tells it.
+pub fn body(failure: Failure) -> ErrorBody {
+    match failure {
+        Failure::Body(body) => body,
+        other => ErrorBody::new(ErrorKind::Internal, other.message()),
+    }
+}
