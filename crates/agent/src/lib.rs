@@ -15,8 +15,10 @@ mod remember;
 mod repair;
 mod session;
 mod staged;
+mod title;
 mod toolbox;
 mod turn;
+mod undo;
 
 pub use agents::{Agent, AgentFolders, BrokenAgent, Catalogue, Origin};
 pub use checkpoint::{CheckpointError, Checkpoints, Restored, Undone, undo_last};

@@ -76,6 +76,11 @@ impl Record {
         self.writer.as_mut().map_or(Ok(()), |writer| writer.truncate(at))
     }
 
+    /// It has its first message.
+    pub(crate) fn is_written(&self) -> bool {
+        self.writer.is_some()
+    }
+
     pub(crate) fn store(&self) -> &SessionStore {
         &self.store
     }

@@ -59,8 +59,11 @@ impl Toolbox {
     }
 
     /// Of a subagent: what it is allowed, and nothing that starts another.
-    pub fn of_agent(bootstrap: Bootstrap, role: Role) -> Self {
+    pub fn of_agent(bootstrap: Bootstrap, role: Role, memory: Option<(Memory, String)>) -> Self {
         let mut tools = Self::new(bootstrap, true);
+        if let Some((memory, session)) = memory {
+            tools = tools.with_memory(Some(memory), &session);
+        }
         tools.specs.retain(|spec| role.allows(&spec.name));
         Self { role: Some(role), ..tools }
     }

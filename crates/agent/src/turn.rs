@@ -24,6 +24,8 @@ pub(crate) struct Turn {
     pub built: Vec<String>,
     pub used: Vec<String>,
     pub rounds: u32,
+    /// Something was run or built that the history of a led model does not show.
+    pub acted: bool,
     /// What the turn had used, and when, at the last registration in it.
     last_built: (Usage, Instant),
     /// Written with the session.
@@ -43,6 +45,7 @@ impl Turn {
             built: Vec::new(),
             used: Vec::new(),
             rounds: 0,
+            acted: false,
             limits,
             price,
         }

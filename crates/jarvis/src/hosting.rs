@@ -115,7 +115,9 @@ impl Shared {
         let memory = self.memory.as_ref().map(|memory| Memory { keeps: approval == Approval::Auto, ..memory.clone() });
         let session = run::unkept(answerer, forge, &self.settings, &self.flags, self.embedder.clone())
             .with_memory(memory)
-            .with_agents(run::agents_in(&self.home, &workspace));
+            .with_agents(run::agents_in(&self.home, &workspace))
+            .with_checkpoints(run::checkpoints(&self.home));
+        let session = if self.settings.titles { session.with_titles() } else { session };
         let session = if open.unkept { session } else { kept.record(session, &model, self.settings.context) };
         Ok(Made { session, workspace })
     }

@@ -9,7 +9,7 @@ use crate::model::Choice;
 use crate::signals::Signals;
 use crate::{programs, pull, secrets, term};
 use futures::future::BoxFuture;
-use jarvis_agent::{AgentFolders, Mode, Price, Session, SessionParts, TurnLimits};
+use jarvis_agent::{AgentFolders, Checkpoints, Mode, Price, Session, SessionParts, TurnLimits};
 use jarvis_audit::{AuditLog, Kind, Record};
 use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts};
 use jarvis_forge::Forge;
@@ -32,9 +32,14 @@ pub fn registry(home: &Home) -> Outcome<Registry> {
 
 /// A change of the registry that no call makes, on the audit.
 pub fn record(home: &Home, subject: &str, detail: serde_json::Value) -> Outcome {
+    record_as(home, Kind::Registry, subject, detail)
+}
+
+/// What a command does by itself, on the audit.
+pub fn record_as(home: &Home, kind: Kind, subject: &str, detail: serde_json::Value) -> Outcome {
     let at = jiff::Timestamp::now().to_string();
     let (actor, subject) = ("cli".to_owned(), subject.to_owned());
-    AuditLog::open(home.audit()).append(Record { at, actor, kind: Kind::Registry, subject, detail })?;
+    AuditLog::open(home.audit()).append(Record { at, actor, kind, subject, detail })?;
     Ok(())
 }
 
@@ -81,7 +86,7 @@ fn processes_in(home: &Home, workspace: PathBuf) -> Outcome<Processes> {
 }
 
 /// The person's home folder.
-fn person() -> Option<PathBuf> {
+pub fn person() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute())
 }
 
@@ -259,7 +264,7 @@ pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Tur
     let model = answerer.handle.id().to_owned();
     let embedder = kept.embedder.clone();
     let memory = kept::memory(home, settings, embedder.clone(), &turn.reach);
-    let session = unkept(answerer, forge, settings, turn, embedder).with_memory(memory);
+    let session = unkept(answerer, forge, settings, turn, embedder).with_memory(memory).with_checkpoints(checkpoints(home));
     kept.record(session, &model, settings.context)
 }
 
@@ -283,6 +288,11 @@ pub fn unkept(
         zone: jiff::tz::TimeZone::system(),
     });
     session.with_embedder(embedder)
+}
+
+/// What turns change is kept in the home, which itself is never looked at.
+pub fn checkpoints(home: &Home) -> Checkpoints {
+    Checkpoints::new(home.checkpoints(), vec![home.root().to_owned(), home.models().to_owned()])
 }
 
 /// Where subagents are looked for.

@@ -10,6 +10,7 @@ use crate::checkpoint::TurnFiles;
 use crate::context::Strategy;
 use crate::conversation::Conversation;
 use crate::native;
+use crate::remember::Memory;
 use crate::session::TurnLimits;
 use crate::toolbox::Toolbox;
 use crate::turn::{Front, Turn};
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub price: Option<Price>,
     pub strategy: Strategy,
     pub now: String,
+    /// With the session that notes are learned in, for those that may use them.
+    pub memory: Option<(Memory, String)>,
     /// What they change is the turn's.
     pub files: Option<Arc<TurnFiles>>,
 }
@@ -212,7 +215,8 @@ impl Delegation {
         let Shared { forge, model, embedder, now, .. } = &self.shared;
         let bootstrap =
             Bootstrap::new(forge.clone(), Some(task.to_owned()), model.id()).with_embedder(embedder.clone());
-        let tools = Toolbox::of_agent(bootstrap, Role::new(agent.clone())).with_files(self.shared.files.clone());
+        let tools = Toolbox::of_agent(bootstrap, Role::new(agent.clone()), self.shared.memory.clone())
+            .with_files(self.shared.files.clone());
         let mut conversation = Conversation::new(agent.context.unwrap_or(self.shared.strategy));
         conversation.history.push(Message::user(task));
         let until = cancel.child_token();

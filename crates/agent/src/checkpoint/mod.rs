@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use store::Store;
 pub use undo::{Restored, Undone, undo_last};
+pub(crate) use undo::{last_turn, nothing};
 pub(crate) use window::TurnFiles;
 
 #[derive(Debug, thiserror::Error)]

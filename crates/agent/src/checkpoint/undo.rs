@@ -46,6 +46,14 @@ pub struct Undone {
     pub notes: Vec<String>,
 }
 
+impl Undone {
+    /// Of a turn of these messages, without files.
+    pub(crate) fn of(turn: &[Message]) -> Self {
+        let question = turn.first().map(|message| message.text.clone()).unwrap_or_default();
+        Self { question, messages: turn.len(), files: Vec::new(), left: Vec::new(), notes: Vec::new() }
+    }
+}
+
 /// The message that the last turn begins at.
 pub(crate) fn last_turn(history: &[Message]) -> Option<usize> {
     history.iter().rposition(|message| message.role == Role::User)
@@ -112,9 +120,7 @@ impl Checkpoints {
         force: bool,
         look: bool,
     ) -> Result<Undone, ErrorBody> {
-        let question = turn.first().map(|message| message.text.clone()).unwrap_or_default();
-        let mut undone =
-            Undone { question, messages: turn.len(), files: Vec::new(), left: Vec::new(), notes: Vec::new() };
+        let mut undone = Undone::of(turn);
         let Some(changes) = changes else { return Ok(undone) };
         undone.notes.clone_from(&changes.notes);
         if changes.files.is_empty() {
@@ -200,5 +206,5 @@ fn changed_since(paths: &[String]) -> ErrorBody {
     let more = paths.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!("changed since by somebody else, and not overwritten: {}{more}", named.join(", "));
-    ErrorBody::new(ErrorKind::InvalidRequest, message).hint("keep a copy of what is wanted; with --force they are overwritten")
+    ErrorBody::new(ErrorKind::Conflict, message).hint("keep a copy of what is wanted; with --force they are overwritten")
 }

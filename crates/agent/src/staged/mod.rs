@@ -352,6 +352,7 @@ impl Flow<'_> {
 
     /// One execution of a registered capability, with its events.
     async fn execute(&mut self, name: &str, args: Value) -> Result<Result<Value, String>, Stop> {
+        self.turn.acted = true;
         let id = format!("call_{}", self.turn.rounds);
         let call = ToolCall { id: id.clone(), name: name.to_owned(), args: args.clone() };
         (self.front.emit)(Event::ToolStarted { call });

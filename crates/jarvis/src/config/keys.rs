@@ -47,6 +47,7 @@ pub const KEYS: &[Key] = &[
         "JARVIS_TOOLS",
         "all (files of the workspace, a shell in the sandbox, HTTP) or capabilities (those alone)",
     ),
+    key("titles", "JARVIS_TITLES", "true: a conversation gets a short title, by one more request to its model; or false"),
     key(
         "embeddings.model",
         "JARVIS_EMBEDDINGS",

@@ -1,5 +1,6 @@
 //! `jarvis chat`: a conversation on the terminal; from a pipe, each line is a message.
 
+mod said;
 mod slash;
 
 use crate::cli::{Common, Turn};
@@ -61,8 +62,12 @@ pub fn run(args: &Chat, common: &Common) -> Outcome {
     run::block(async |signals| {
         let answerer = run::answerer(&choice, &settings, flags, &home, &signals.work()).await?;
         let session = run::session(answerer, forge, &settings, flags, &home, kept).with_agents(run::agents(&home)?);
+        let session = if settings.titles { session.with_titles() } else { session };
         let mut conversation = Conversation { session, settings, home, common, flags, signals };
-        if std::io::stdin().is_terminal() { conversation.terminal().await } else { conversation.piped().await }
+        let ended =
+            if std::io::stdin().is_terminal() { conversation.terminal().await } else { conversation.piped().await };
+        conversation.session.finish().await;
+        ended
     })
 }
 
@@ -209,10 +214,14 @@ impl Conversation<'_> {
         if let Err(failure) = run::fits(text, model.id(), model.traits().context_tokens) {
             return keep_on(failure);
         }
+        let input = match self.said(text) {
+            Ok(input) => input,
+            Err(failure) => return keep_on(failure),
+        };
         let mut show = Show::new(self.common.json);
         let cancel = self.signals.work();
         let mut approver = run::approver(self.common.json, &cancel);
-        let end = self.session.turn(text, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;
+        let end = self.session.turn(input, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;
         show.finish()?;
         match end {
             TurnEnd::Completed { .. } => Ok(()),

@@ -55,6 +55,13 @@ pub const ALL: &[Slash] = &[
         run: |chat, _| Box::pin(async move { chat.compact().await.map(stay) }),
     },
     Slash {
+        name: "/undo",
+        argument: "[--force]",
+        about: "take back the last message, and put back the files that its turn changed",
+        offer: Offer::Nothing,
+        run: |chat, argument| Box::pin(async move { chat.undo(argument).await.map(stay) }),
+    },
+    Slash {
         name: "/tools",
         argument: "",
         about: "the capabilities there are",
