@@ -21,8 +21,8 @@ mod turn;
 mod undo;
 
 pub use agents::{Agent, AgentFolders, BrokenAgent, Catalogue, Origin};
-pub use checkpoint::{CheckpointError, Checkpoints, Restored, Undone, undo_last};
 pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
+pub use checkpoint::{CheckpointError, Checkpoints, Restored, Undone, undo_last};
 pub use context::{Strategy, Summary};
 pub use find::{Finding, find};
 pub use jarvis_model::Price;

@@ -17,7 +17,7 @@ use crate::{
 use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
 use jarvis_memory::{Loaded, SessionStore, SessionWriter};
-use jarvis_model::{Embedder, ModelHandle, Price};
+use jarvis_model::{Embedder, ModelHandle};
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, Image, Message, StopReason, Usage};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,6 @@ pub struct SessionParts {
     pub forge: Forge,
     pub mode: Mode,
     pub limits: TurnLimits,
-    pub price: Option<Price>,
     /// How a long conversation is brought below what the model reads.
     pub strategy: Strategy,
     /// Files of the workspace, a shell and HTTP are offered to models that drive tools.
@@ -155,7 +154,7 @@ impl Session {
         self.conversation.history = loaded.messages;
         self.conversation.record = Some(record);
         // Nothing is spent by it.
-        let mut turn = Turn::start(self.parts.limits, None);
+        let mut turn = Turn::start(self.parts.limits);
         self.conversation.close("the process ended before an answer", &mut turn);
         self.load_changes();
         self
@@ -206,13 +205,12 @@ impl Session {
     }
 
     /// Switches the model for the turns to come.
-    pub fn set_model(&mut self, model: ModelHandle, mode: Mode, price: Option<Price>) {
+    pub fn set_model(&mut self, model: ModelHandle, mode: Mode) {
         if let Some(record) = &mut self.conversation.record {
             record.set_model(model.id());
         }
         self.parts.model = model;
         self.parts.mode = mode;
-        self.parts.price = price;
     }
 
     /// Runs one turn. The last event is exactly one `turn.completed` or `turn.failed`. After a failure or a cancel the
@@ -229,7 +227,7 @@ impl Session {
         let input = input.into();
         let titled = self.titles.before_turn(self.parts.model.traits().grammar).await;
         self.conversation.spend(titled, &mut self.usage);
-        let mut turn = Turn::start(self.parts.limits, self.parts.price);
+        let mut turn = Turn::start(self.parts.limits);
         let checked = check_message(&input, &self.parts.model);
         if checked.is_ok()
             && let Some(id) = self.conversation.record.as_mut().and_then(Record::begin)
@@ -284,7 +282,7 @@ impl Session {
         emit: &mut (dyn FnMut(Event) + Send),
         cancel: &CancellationToken,
     ) -> Result<usize, ErrorBody> {
-        let mut turn = Turn::start(self.parts.limits, self.parts.price);
+        let mut turn = Turn::start(self.parts.limits);
         let done = self.conversation.compact(&self.parts.model, &mut turn, emit, cancel).await;
         self.usage.add(turn.usage);
         self.tell_unkept(&mut turn, emit);
@@ -365,7 +363,6 @@ impl Session {
             forge: self.parts.forge.clone(),
             model: self.parts.model.clone(),
             embedder: self.embedder.clone(),
-            price: self.parts.price,
             strategy: self.parts.strategy,
             now: now.to_owned(),
             memory: self.memory.clone().map(|memory| (memory, self.parts.id.clone())),

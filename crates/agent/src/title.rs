@@ -17,7 +17,7 @@ const TITLE_CHARS: usize = 60;
 const REPLY_TOKENS: u32 = 512;
 const LONGEST: Duration = Duration::from_secs(30);
 /// How long leaving waits.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_millis(1500);
 /// Turns after which it is tried.
 const TRIES: u8 = 3;
 

@@ -1,8 +1,8 @@
 //! All tools of a conversation: the three that lead to capabilities, and the built-in ones.
 
 use crate::agents::{DELEGATE, Delegation, Recorder, Role};
-use crate::checkpoint::TurnFiles;
 use crate::bootstrap::{self, Bootstrap, Did};
+use crate::checkpoint::TurnFiles;
 use crate::create;
 use crate::remember::{self, Memory};
 use crate::turn::Turn;

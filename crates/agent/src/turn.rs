@@ -3,7 +3,7 @@
 use crate::session::TurnLimits;
 use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
-use jarvis_model::{ModelHandle, Price};
+use jarvis_model::ModelHandle;
 use jarvis_protocol::{Event, StopReason, Usage};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -31,11 +31,10 @@ pub(crate) struct Turn {
     /// Written with the session.
     written: Usage,
     limits: TurnLimits,
-    price: Option<Price>,
 }
 
 impl Turn {
-    pub fn start(limits: TurnLimits, price: Option<Price>) -> Self {
+    pub fn start(limits: TurnLimits) -> Self {
         let started = Instant::now();
         Self {
             started,
@@ -47,17 +46,11 @@ impl Turn {
             rounds: 0,
             acted: false,
             limits,
-            price,
         }
     }
 
-    /// Counts one model call, whatever it was for.
-    pub fn count(&mut self, mut usage: Usage) {
-        if usage.cost_usd == 0.0
-            && let Some(price) = self.price
-        {
-            usage.cost_usd = price.cost(&usage);
-        }
+    /// Counts one model call, whatever it was for. Its cost is in it.
+    pub fn count(&mut self, usage: Usage) {
         self.usage.add(usage);
     }
 

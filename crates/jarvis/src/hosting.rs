@@ -8,7 +8,7 @@ use crate::kept::{self, Kept};
 use crate::model::{self, Choice};
 use crate::run;
 use futures::future::BoxFuture;
-use jarvis_agent::{Memory, Mode, Price};
+use jarvis_agent::{Memory, Mode};
 use jarvis_dispatch::Dispatch;
 use jarvis_forge::Forge;
 use jarvis_host::{Host, Limits, Made, Maker, Open};
@@ -132,11 +132,11 @@ impl Maker for Shared {
         &'a self,
         named: &'a str,
         cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<(ModelHandle, Mode, Option<Price>), ErrorBody>> {
+    ) -> BoxFuture<'a, Result<(ModelHandle, Mode), ErrorBody>> {
         Box::pin(async move {
             let choice = model::resolve(&self.settings, named, "asked for by name").map_err(body)?;
             let answerer = self.answerer(&choice, cancel).await.map_err(body)?;
-            Ok((answerer.handle, answerer.mode, answerer.price))
+            Ok((answerer.handle, answerer.mode))
         })
     }
 

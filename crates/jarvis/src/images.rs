@@ -88,7 +88,12 @@ fn words(text: &str) -> Vec<String> {
     // What ends a sentence is no part of a name.
     let ends = [',', ';', ':', '!', '?', ')', '，', '。', '；', '：', '！', '？', '）'];
     let trimmed = |word: String| word.trim_start_matches(['(', '（']).trim_end_matches(ends).to_owned();
-    words.into_iter().map(trimmed).map(|w| w.strip_suffix('.').map_or(w.clone(), str::to_owned)).filter(|w| !w.is_empty()).collect()
+    words
+        .into_iter()
+        .map(trimmed)
+        .map(|w| w.strip_suffix('.').map_or(w.clone(), str::to_owned))
+        .filter(|w| !w.is_empty())
+        .collect()
 }
 
 /// `%20` and its like.

@@ -53,12 +53,7 @@ pub struct Examined {
 const MOST_PROBLEMS: usize = 5;
 
 /// Looks at all of a file, by SQLite's own check, and changes nothing. None where there is no file.
-pub(crate) fn examine(
-    path: &Path,
-    part: &'static str,
-    steps: Steps,
-    table: &str,
-) -> Result<Option<Examined>, DbError> {
+pub(crate) fn examine(path: &Path, part: &'static str, steps: Steps, table: &str) -> Result<Option<Examined>, DbError> {
     if !path.exists() {
         return Ok(None);
     }
@@ -73,7 +68,11 @@ pub(crate) fn examine(
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     let mut problems: Vec<String> = told.into_iter().filter(|line| line != "ok").collect();
-    let entries = if found == 0 { Ok(0) } else { db.query_row(&format!("SELECT count(*) FROM {table}"), [], |r| r.get::<_, i64>(0)) };
+    let entries = if found == 0 {
+        Ok(0)
+    } else {
+        db.query_row(&format!("SELECT count(*) FROM {table}"), [], |r| r.get::<_, i64>(0))
+    };
     if let Err(error) = &entries {
         problems.push(error.to_string());
     }

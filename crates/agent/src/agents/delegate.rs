@@ -17,7 +17,7 @@ use crate::turn::{Front, Turn};
 use futures::future::BoxFuture;
 use jarvis_dispatch::{ApprovalRequest, Approver, CallError, Content, Dispatch};
 use jarvis_forge::Forge;
-use jarvis_model::{Embedder, ModelHandle, Price};
+use jarvis_model::{Embedder, ModelHandle};
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, StopReason, ToolCall, ToolSpec};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,6 @@ pub(crate) struct Shared {
     pub forge: Forge,
     pub model: ModelHandle,
     pub embedder: Option<Arc<dyn Embedder>>,
-    pub price: Option<Price>,
     pub strategy: Strategy,
     pub now: String,
     /// With the session that notes are learned in, for those that may use them.
@@ -151,7 +150,7 @@ impl Delegation {
                        "seconds": limits.max_time.as_secs()},
         });
         dispatch.record_agent(&agent.name, false, begun)?;
-        let mut turn = Turn::start(limits, self.shared.price);
+        let mut turn = Turn::start(limits);
         let mut inner = |event: Event| {
             let (agent, call_id) = (agent.name.clone(), call.id.clone());
             emit(Event::Agent { agent, call_id, event: Box::new(event) });

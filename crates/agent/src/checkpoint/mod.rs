@@ -97,3 +97,6 @@ impl Checkpoints {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -126,8 +126,8 @@ impl Checkpoints {
         if changes.files.is_empty() {
             return Ok(undone);
         }
-        let root = Root::open(&changes.workspace)
-            .map_err(|e| failure(&CheckpointError::io("open", &changes.workspace, e)))?;
+        let root =
+            Root::open(&changes.workspace).map_err(|e| failure(&CheckpointError::io("open", &changes.workspace, e)))?;
         let mut todo = BTreeMap::new();
         let mut conflicts = Vec::new();
         for (path, change) in &changes.files {
@@ -181,9 +181,11 @@ impl Checkpoints {
         }
         for (path, (now, change)) in todo {
             let result = match &change.before {
-                Entry::File { digest, mode } => self.store.get(digest).map_err(|e| e.to_string()).and_then(|bytes| {
-                    root.put_file(path, &bytes, *mode).map_err(|e| e.to_string())
-                }),
+                Entry::File { digest, mode } => self
+                    .store
+                    .get(digest)
+                    .map_err(|e| e.to_string())
+                    .and_then(|bytes| root.put_file(path, &bytes, *mode).map_err(|e| e.to_string())),
                 Entry::Link { target } => root.put_link(path, target).map_err(|e| e.to_string()),
                 _ => continue,
             };
@@ -206,5 +208,6 @@ fn changed_since(paths: &[String]) -> ErrorBody {
     let more = paths.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!("changed since by somebody else, and not overwritten: {}{more}", named.join(", "));
-    ErrorBody::new(ErrorKind::Conflict, message).hint("keep a copy of what is wanted; with --force they are overwritten")
+    ErrorBody::new(ErrorKind::Conflict, message)
+        .hint("keep a copy of what is wanted; with --force they are overwritten")
 }

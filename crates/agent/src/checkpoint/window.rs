@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const TOO_LARGE: &str = "the workspace is too large to be followed: what commands and capabilities change in it cannot be \
                          undone, only what the file tools change";
-const UNREADABLE: &str = "the workspace could not be looked through: what commands and capabilities changed cannot be undone";
+const UNREADABLE: &str =
+    "the workspace could not be looked through: what commands and capabilities changed cannot be undone";
 const LOST: &str = "jarvis ended in the middle of a call; what it changed is not known";
 
 /// What a call may change.
@@ -153,9 +154,7 @@ impl TurnFiles {
     fn scope(&self, call: &ToolCall, dispatch: &Dispatch) -> Option<Scope> {
         let writes = |grants: &Value| grants["write"].as_array().is_some_and(|paths| !paths.is_empty());
         match call.name.as_str() {
-            "file_write" | "file_edit" => {
-                self.below(call.args.get("path").and_then(Value::as_str)?).map(Scope::File)
-            }
+            "file_write" | "file_edit" => self.below(call.args.get("path").and_then(Value::as_str)?).map(Scope::File),
             bootstrap::EXECUTE => {
                 let name = CapabilityName::new(call.args.get("name").and_then(Value::as_str)?).ok()?;
                 // One that is not there, or cannot be read, does not run.

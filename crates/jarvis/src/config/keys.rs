@@ -47,7 +47,11 @@ pub const KEYS: &[Key] = &[
         "JARVIS_TOOLS",
         "all (files of the workspace, a shell in the sandbox, HTTP) or capabilities (those alone)",
     ),
-    key("titles", "JARVIS_TITLES", "true: a conversation gets a short title, by one more request to its model; or false"),
+    key(
+        "titles",
+        "JARVIS_TITLES",
+        "true: a conversation gets a short title, by one more request to its model; or false",
+    ),
     key(
         "embeddings.model",
         "JARVIS_EMBEDDINGS",

@@ -233,9 +233,13 @@ fn anthropic_keeps_what_ends_with_the_stable_prefix() {
 fn a_note_is_told_with_the_last_question_and_leaves_what_is_before_it_as_it_was() {
     let here = endpoint("http://localhost/v1", "m");
     let mut r = request();
-    let call = Message { tool_calls: vec![ToolCall { id: "c".into(), name: "f".into(), args: json!({}) }], ..Message::assistant("") };
+    let call = Message {
+        tool_calls: vec![ToolCall { id: "c".into(), name: "f".into(), args: json!({}) }],
+        ..Message::assistant("")
+    };
     let result = Message::tool("c", "done", false);
-    r.messages = vec![Message::system("Be brief."), Message::user("hi"), Message::assistant("yes"), Message::user("now?")];
+    r.messages =
+        vec![Message::system("Be brief."), Message::user("hi"), Message::assistant("yes"), Message::user("now?")];
     r.messages.extend([call, result]);
     r.stable_prefix = 1;
     for note in ["It is Monday.", "今天是星期二。"] {

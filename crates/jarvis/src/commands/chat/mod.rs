@@ -204,7 +204,7 @@ impl Conversation<'_> {
         let choice = model::resolve(&self.settings, named, "/model")?;
         let cancel = self.signals.work();
         let answerer = run::answerer(&choice, &self.settings, self.flags, &self.home, &cancel).await?;
-        self.session.set_model(answerer.handle, answerer.mode, answerer.price);
+        self.session.set_model(answerer.handle, answerer.mode);
         term::status(format!("{} answers from now on", choice.id));
         Ok(())
     }

@@ -81,7 +81,8 @@ pub fn databases(home: &Home, findings: &mut Vec<Finding>) {
     );
     let sessions = SessionStore::examine(&home.sessions()).map_err(|e| words(e.into()));
     findings.push(finding("sessions", true, sessions.and_then(|found| told(found, "sessions", &fix))));
-    let fix = format!("delete {}; `jarvis memory reindex` makes it again from the notes", home.memory_index().display());
+    let fix =
+        format!("delete {}; `jarvis memory reindex` makes it again from the notes", home.memory_index().display());
     let notes = SqliteStore::examine(&home.memory_index()).map_err(|e| words(e.into()));
     findings.push(finding("memory", false, notes.and_then(|found| told(found, "notes", &fix))));
 }
