@@ -1,10 +1,14 @@
 //! The history of a session with its summary, and what a model is sent of it.
 
+use crate::checkpoint::{Changes, TurnFiles};
 use crate::context::{self, Input, Strategy, Summariser, Summary};
 use crate::record::Record;
 use crate::turn::Turn;
+use jarvis_memory::SessionError;
 use jarvis_model::{ModelError, ModelHandle};
-use jarvis_protocol::{Event, Message, Role};
+use jarvis_protocol::{Event, Message, Role, Usage};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// Messages that must be said after a failed summary before the next one is tried.
@@ -22,6 +26,10 @@ pub(crate) struct Conversation {
     pub strategy: Strategy,
     /// Of this turn: notes from other conversations.
     pub memories: Vec<String>,
+    /// Of this turn: the files that its calls change.
+    pub files: Option<Arc<TurnFiles>>,
+    /// What turns changed, by the message that each begins at.
+    pub changes: BTreeMap<usize, Changes>,
     failed_at: Option<usize>,
 }
 
@@ -38,9 +46,44 @@ impl Conversation {
 
     /// What is not on disk yet, with what was spent since.
     pub fn save(&mut self, turn: &mut Turn) {
+        self.keep_changes();
         if let Some(record) = &mut self.record {
             record.save(&self.history, turn.take_unwritten());
         }
+    }
+
+    /// What was spent between turns.
+    pub fn spend(&mut self, spent: Option<Usage>, all: &mut Usage) {
+        let Some(spent) = spent else { return };
+        all.add(spent);
+        if let Some(record) = &mut self.record {
+            record.save(&self.history, spent);
+        }
+    }
+
+    fn keep_changes(&mut self) {
+        let Some(files) = &self.files else { return };
+        let Some(changes) = files.news() else { return };
+        if let Some(record) = &mut self.record {
+            record.set_checkpoint(files.at, &changes);
+        }
+        self.changes.insert(files.at, changes);
+    }
+
+    /// Takes back the messages from `at` on, with what is known of them.
+    pub fn take_back(&mut self, at: usize) -> Result<(), SessionError> {
+        if let Some(record) = &mut self.record {
+            record.truncate(at)?;
+        }
+        self.history.truncate(at);
+        self.changes.split_off(&at);
+        self.failed_at = self.failed_at.filter(|failed| *failed <= at);
+        if self.summary.covers > at {
+            // It tells what is no longer said. All of the history is still there to be summarised.
+            self.summary = Summary::default();
+            self.keep_summary();
+        }
+        Ok(())
     }
 
     fn keep_summary(&mut self) {
@@ -59,6 +102,7 @@ impl Conversation {
         cancel: &CancellationToken,
     ) -> Result<Vec<Message>, ModelError> {
         let budget = context::budget(model, kept);
+        let seen = if model.takes_images() { None } else { without_images(&self.history) };
         let summariser = Summariser { model, budget, cancel };
         let tried = self.failed_at.is_some_and(|at| self.history.len() < at + NEXT_TRY);
         if self.strategy.summarises() && !tried && summariser.is_due(&self.history, &self.summary) {
@@ -69,7 +113,7 @@ impl Conversation {
         loop {
             let mut built = context::build(&Input {
                 strategy: self.strategy,
-                history: &self.history,
+                history: seen.as_deref().unwrap_or(&self.history),
                 summary: &self.summary,
                 memories: &self.memories,
                 budget: room,
@@ -138,6 +182,21 @@ impl Conversation {
         }
         self.push(missing, turn);
     }
+}
+
+/// For a model that looks at none, chosen after some were shown: where they were is said instead. None: there are none.
+fn without_images(history: &[Message]) -> Option<Vec<Message>> {
+    if history.iter().all(|message| message.images.is_empty()) {
+        return None;
+    }
+    let mut messages = history.to_vec();
+    for message in messages.iter_mut().filter(|message| !message.images.is_empty()) {
+        for image in std::mem::take(&mut message.images) {
+            let name = image.source().unwrap_or("without a name").to_owned();
+            message.text.push_str(&format!("\n[an image was here, {name}, which you cannot see]"));
+        }
+    }
+    Some(messages)
 }
 
 /// Calls of the last reply that have no result.

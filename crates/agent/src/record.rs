@@ -1,6 +1,7 @@
 //! A conversation on disk, written as it happens: what is in memory and not there yet is tried again with the next
 //! message, and a person is told once that it is not kept.
 
+use crate::checkpoint::Changes;
 use crate::context::Summary;
 use jarvis_memory::{Loaded, NewSession, SessionError, SessionStore, SessionWriter};
 use jarvis_protocol::{Message, Usage};
@@ -62,6 +63,26 @@ impl Record {
         // Plain data: it always becomes JSON.
         let Ok(state) = serde_json::to_string(summary) else { return };
         self.write(|writer| writer.set_state(&state));
+    }
+
+    pub(crate) fn set_checkpoint(&mut self, at: usize, changes: &Changes) {
+        // Plain data: it always becomes JSON.
+        let Ok(text) = serde_json::to_string(changes) else { return };
+        self.write(|writer| writer.set_checkpoint(at, &text));
+    }
+
+    /// Takes back all messages from `at` on.
+    pub(crate) fn truncate(&mut self, at: usize) -> Result<(), SessionError> {
+        self.writer.as_mut().map_or(Ok(()), |writer| writer.truncate(at))
+    }
+
+    /// It has its first message.
+    pub(crate) fn is_written(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    pub(crate) fn store(&self) -> &SessionStore {
+        &self.store
     }
 
     pub(crate) fn set_model(&mut self, model: &str) {

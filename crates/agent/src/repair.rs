@@ -30,7 +30,7 @@ impl Session {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(), ErrorBody> {
-        let mut turn = Turn::start(self.parts.limits, self.parts.price);
+        let mut turn = Turn::start(self.parts.limits);
         self.parts.forge.dispatch().warm();
         let now = self.now();
         let native = is_native(&self.parts);

@@ -3,19 +3,21 @@
 use crate::{
     agents::{AgentFolders, BrokenAgent, Delegation, Shared},
     bootstrap::Bootstrap,
+    checkpoint::Checkpoints,
     context::Strategy,
     conversation::Conversation,
     native,
     record::{Record, summary_of},
     remember::Memory,
     staged,
+    title::Titles,
     toolbox::Toolbox,
     turn::{Front, Turn},
 };
 use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
 use jarvis_memory::{Loaded, SessionStore, SessionWriter};
-use jarvis_model::{Embedder, ModelHandle, Price};
+use jarvis_model::{Embedder, ModelHandle};
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, Image, Message, StopReason, Usage};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
@@ -56,7 +58,6 @@ pub struct SessionParts {
     pub forge: Forge,
     pub mode: Mode,
     pub limits: TurnLimits,
-    pub price: Option<Price>,
     /// How a long conversation is brought below what the model reads.
     pub strategy: Strategy,
     /// Files of the workspace, a shell and HTTP are offered to models that drive tools.
@@ -67,13 +68,15 @@ pub struct SessionParts {
 
 pub struct Session {
     pub(crate) parts: SessionParts,
-    conversation: Conversation,
+    pub(crate) conversation: Conversation,
     pub(crate) usage: Usage,
     embedder: Option<Arc<dyn Embedder>>,
     memory: Option<Memory>,
     agents: Option<AgentFolders>,
     /// Broken files of agents that were told.
     broken: Vec<BrokenAgent>,
+    pub(crate) checkpoints: Option<Checkpoints>,
+    pub(crate) titles: Titles,
 }
 
 /// What a person says.
@@ -104,6 +107,9 @@ pub enum TurnEnd {
 
 /// Bytes of one user message. More belongs into a file.
 const MESSAGE_BYTES: usize = 4 << 20;
+/// Images of one message, and their bytes together.
+const IMAGES: usize = 20;
+const IMAGE_BYTES: usize = 40 << 20;
 
 impl Session {
     pub fn new(parts: SessionParts) -> Self {
@@ -116,6 +122,8 @@ impl Session {
             memory: None,
             agents: None,
             broken: Vec::new(),
+            checkpoints: None,
+            titles: Titles::default(),
         }
     }
 
@@ -140,12 +148,28 @@ impl Session {
         if loaded.info.strategy.as_deref() != Some(self.parts.strategy.as_str()) {
             record.set_strategy(self.parts.strategy.as_str());
         }
+        if loaded.info.title.is_some() {
+            self.titles.given();
+        }
         self.conversation.history = loaded.messages;
         self.conversation.record = Some(record);
         // Nothing is spent by it.
-        let mut turn = Turn::start(self.parts.limits, None);
+        let mut turn = Turn::start(self.parts.limits);
         self.conversation.close("the process ended before an answer", &mut turn);
+        self.load_changes();
         self
+    }
+
+    /// What turns change in the workspace is kept, so that it can be undone.
+    pub fn with_checkpoints(mut self, checkpoints: Checkpoints) -> Self {
+        self.checkpoints = Some(checkpoints);
+        self.load_changes();
+        self
+    }
+
+    /// It gets a title after its first turn, by the same model: for conversations that a person comes back to.
+    pub fn with_titles(self) -> Self {
+        Self { titles: Titles::wanted(true), ..self }
     }
 
     /// Notes of other conversations are told and proposed.
@@ -181,18 +205,18 @@ impl Session {
     }
 
     /// Switches the model for the turns to come.
-    pub fn set_model(&mut self, model: ModelHandle, mode: Mode, price: Option<Price>) {
+    pub fn set_model(&mut self, model: ModelHandle, mode: Mode) {
         if let Some(record) = &mut self.conversation.record {
             record.set_model(model.id());
         }
         self.parts.model = model;
         self.parts.mode = mode;
-        self.parts.price = price;
     }
 
     /// Runs one turn. The last event is exactly one `turn.completed` or `turn.failed`. After a failure or a cancel the
     /// history says so: what was done by then is known to the next turn, and nothing dangles. A message that cannot be
-    /// taken leaves no trace.
+    /// taken leaves no trace; nor does one that the model refused or that failed before anything was done, for it would
+    /// be refused again with every message after it.
     pub async fn turn(
         &mut self,
         input: impl Into<Input>,
@@ -201,7 +225,9 @@ impl Session {
         cancel: &CancellationToken,
     ) -> TurnEnd {
         let input = input.into();
-        let mut turn = Turn::start(self.parts.limits, self.parts.price);
+        let titled = self.titles.before_turn(self.parts.model.traits().grammar).await;
+        self.conversation.spend(titled, &mut self.usage);
+        let mut turn = Turn::start(self.parts.limits);
         let checked = check_message(&input, &self.parts.model);
         if checked.is_ok()
             && let Some(id) = self.conversation.record.as_mut().and_then(Record::begin)
@@ -212,14 +238,22 @@ impl Session {
         if let Err(error) = checked {
             return failed(error, &turn, emit);
         }
+        let at = self.conversation.history.len();
         let result = self.answer(input, &mut turn, emit, approver, cancel).await;
         self.usage.add(turn.usage);
         match result {
             Ok((answer, stop_reason)) => {
-                if stop_reason == StopReason::Cancelled {
-                    self.conversation.close("cancelled by the person", &mut turn);
+                match stop_reason {
+                    StopReason::Cancelled => self.conversation.close("cancelled by the person", &mut turn),
+                    StopReason::Refused => {
+                        self.take_back(at, &turn);
+                    }
+                    _ => {}
                 }
                 self.tell_unkept(&mut turn, emit);
+                if !matches!(stop_reason, StopReason::Cancelled | StopReason::Refused) {
+                    self.begin_title();
+                }
                 emit(Event::TurnCompleted {
                     answer: answer.clone(),
                     duration_ms: turn.duration_ms(),
@@ -231,7 +265,11 @@ impl Session {
                 TurnEnd::Completed { answer, stop_reason }
             }
             Err(error) => {
-                self.conversation.close(&format!("the turn failed: {}", error.message), &mut turn);
+                if !self.take_back(at, &turn) {
+                    self.conversation.close(&format!("the turn failed: {}", error.message), &mut turn);
+                } else if at > 0 {
+                    emit(Event::Notice { message: "the message is not part of the conversation".to_owned() });
+                }
                 self.tell_unkept(&mut turn, emit);
                 failed(error, &turn, emit)
             }
@@ -244,7 +282,7 @@ impl Session {
         emit: &mut (dyn FnMut(Event) + Send),
         cancel: &CancellationToken,
     ) -> Result<usize, ErrorBody> {
-        let mut turn = Turn::start(self.parts.limits, self.parts.price);
+        let mut turn = Turn::start(self.parts.limits);
         let done = self.conversation.compact(&self.parts.model, &mut turn, emit, cancel).await;
         self.usage.add(turn.usage);
         self.tell_unkept(&mut turn, emit);
@@ -288,10 +326,15 @@ impl Session {
         let native = is_native(&self.parts);
         let text = input.text;
         self.conversation.push([Message { images: input.images, ..Message::user(&text) }], turn);
-        self.parts.forge.dispatch().warm();
+        let dispatch = self.parts.forge.dispatch();
+        let at = self.conversation.history.len() - 1;
+        let turn_files = |checkpoints: &Checkpoints| checkpoints.turn(dispatch.workspace(), &self.parts.id, at);
+        self.conversation.files = self.checkpoints.as_ref().and_then(turn_files);
+        dispatch.warm();
         self.recall(&text, emit, cancel).await;
         let now = self.now();
         let delegation = if native && self.parts.builtins { self.delegation(&now, emit) } else { None };
+        let files = self.conversation.files.clone();
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text), self.parts.model.id())
@@ -299,7 +342,8 @@ impl Session {
             let memory = self.memory.clone().filter(|_| self.parts.builtins);
             let tools = Toolbox::new(bootstrap, self.parts.builtins)
                 .with_memory(memory, &self.parts.id)
-                .with_delegation(delegation);
+                .with_delegation(delegation)
+                .with_files(files);
             native::run(front, &tools, &mut self.conversation, turn).await
         } else {
             staged::run(front, &self.parts.forge, self.embedder.as_ref(), &mut self.conversation, turn).await
@@ -319,9 +363,10 @@ impl Session {
             forge: self.parts.forge.clone(),
             model: self.parts.model.clone(),
             embedder: self.embedder.clone(),
-            price: self.parts.price,
             strategy: self.parts.strategy,
             now: now.to_owned(),
+            memory: self.memory.clone().map(|memory| (memory, self.parts.id.clone())),
+            files: self.conversation.files.clone(),
         };
         Some(Delegation::new(shared, catalogue.agents))
     }
@@ -345,6 +390,16 @@ fn check_message(Input { text, images }: &Input, model: &ModelHandle) -> Result<
     if !images.is_empty() && !model.takes_images() {
         let message = format!("{} looks at no images, and {} came with the question", model.id(), images.len());
         return Err(ErrorBody::new(ErrorKind::Usage, message).hint("another model does: --model PROVIDER/MODEL"));
+    }
+    let bytes: usize = images.iter().map(|image| image.data().len() / 4 * 3).sum();
+    if images.len() > IMAGES || bytes > IMAGE_BYTES {
+        let message = format!(
+            "{} images of {} MB came with the question; at most {IMAGES} of {} MB together are taken",
+            images.len(),
+            bytes >> 20,
+            IMAGE_BYTES >> 20
+        );
+        return Err(ErrorBody::new(ErrorKind::Limit, message).hint("send fewer, or smaller ones"));
     }
     if text.trim().is_empty() && images.is_empty() {
         return Err(ErrorBody::new(ErrorKind::Usage, "the question is empty")

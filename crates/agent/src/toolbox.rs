@@ -2,12 +2,14 @@
 
 use crate::agents::{DELEGATE, Delegation, Recorder, Role};
 use crate::bootstrap::{self, Bootstrap, Did};
+use crate::checkpoint::TurnFiles;
 use crate::create;
 use crate::remember::{self, Memory};
 use crate::turn::Turn;
 use jarvis_dispatch::{Approver, CallError, builtin_specs, changes_something};
 use jarvis_protocol::{Event, ToolCall, ToolSpec};
 use serde_json::Value;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Toolbox {
@@ -20,6 +22,8 @@ pub(crate) struct Toolbox {
     delegation: Option<Delegation>,
     /// In a subagent.
     role: Option<Role>,
+    /// What calls change is kept, so that it can be undone.
+    files: Option<Arc<TurnFiles>>,
 }
 
 impl Toolbox {
@@ -29,7 +33,7 @@ impl Toolbox {
             specs.extend(builtin_specs());
             specs.push(create::spec());
         }
-        Self { bootstrap, specs, builtins, memory: None, delegation: None, role: None }
+        Self { bootstrap, specs, builtins, memory: None, delegation: None, role: None, files: None }
     }
 
     /// With the tools that remember and recall.
@@ -39,6 +43,10 @@ impl Toolbox {
             self.specs.extend(remember::specs());
         }
         self
+    }
+
+    pub fn with_files(self, files: Option<Arc<TurnFiles>>) -> Self {
+        Self { files, ..self }
     }
 
     pub fn has_memory(&self) -> bool {
@@ -51,8 +59,11 @@ impl Toolbox {
     }
 
     /// Of a subagent: what it is allowed, and nothing that starts another.
-    pub fn of_agent(bootstrap: Bootstrap, role: Role) -> Self {
+    pub fn of_agent(bootstrap: Bootstrap, role: Role, memory: Option<(Memory, String)>) -> Self {
         let mut tools = Self::new(bootstrap, true);
+        if let Some((memory, session)) = memory {
+            tools = tools.with_memory(Some(memory), &session);
+        }
         tools.specs.retain(|spec| role.allows(&spec.name));
         Self { role: Some(role), ..tools }
     }
@@ -122,7 +133,24 @@ impl Toolbox {
         }
     }
 
+    /// One call, with a look at the files before and after it.
     async fn perform(
+        &self,
+        call: &ToolCall,
+        emit: &mut (dyn FnMut(Event) + Send),
+        approver: &mut dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<(Value, Did), CallError> {
+        let Some(files) = &self.files else { return self.act(call, emit, approver, cancel).await };
+        let followed = files.enter(call, self.bootstrap.dispatch(), emit).await;
+        let outcome = self.act(call, emit, approver, cancel).await;
+        if followed {
+            files.leave(emit).await;
+        }
+        outcome
+    }
+
+    async fn act(
         &self,
         call: &ToolCall,
         emit: &mut (dyn FnMut(Event) + Send),

@@ -3,7 +3,7 @@
 use crate::session::TurnLimits;
 use jarvis_dispatch::Approver;
 use jarvis_forge::Forge;
-use jarvis_model::{ModelHandle, Price};
+use jarvis_model::ModelHandle;
 use jarvis_protocol::{Event, StopReason, Usage};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -24,16 +24,17 @@ pub(crate) struct Turn {
     pub built: Vec<String>,
     pub used: Vec<String>,
     pub rounds: u32,
+    /// Something was run or built that the history of a led model does not show.
+    pub acted: bool,
     /// What the turn had used, and when, at the last registration in it.
     last_built: (Usage, Instant),
     /// Written with the session.
     written: Usage,
     limits: TurnLimits,
-    price: Option<Price>,
 }
 
 impl Turn {
-    pub fn start(limits: TurnLimits, price: Option<Price>) -> Self {
+    pub fn start(limits: TurnLimits) -> Self {
         let started = Instant::now();
         Self {
             started,
@@ -43,18 +44,13 @@ impl Turn {
             built: Vec::new(),
             used: Vec::new(),
             rounds: 0,
+            acted: false,
             limits,
-            price,
         }
     }
 
-    /// Counts one model call, whatever it was for.
-    pub fn count(&mut self, mut usage: Usage) {
-        if usage.cost_usd == 0.0
-            && let Some(price) = self.price
-        {
-            usage.cost_usd = price.cost(&usage);
-        }
+    /// Counts one model call, whatever it was for. Its cost is in it.
+    pub fn count(&mut self, usage: Usage) {
         self.usage.add(usage);
     }
 

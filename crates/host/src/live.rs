@@ -225,12 +225,13 @@ impl Worker {
                 }
                 Op::Model { named, cancel, done } => {
                     let found = self.maker.model(&named, &cancel).await;
-                    let ended = found.map(|(model, mode, price)| self.session.set_model(model, mode, price));
+                    let ended = found.map(|(model, mode)| self.session.set_model(model, mode));
                     self.settle();
                     let _ = done.send(ended);
                 }
             }
         }
+        self.session.finish().await;
         self.log.end();
     }
 

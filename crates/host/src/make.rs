@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use jarvis_agent::{Mode, Session};
 use jarvis_memory::SessionStore;
-use jarvis_model::{ModelHandle, Price};
+use jarvis_model::ModelHandle;
 use jarvis_policy::Approval;
 use jarvis_protocol::ErrorBody;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub trait Maker: Send + Sync {
         &'a self,
         named: &'a str,
         cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<(ModelHandle, Mode, Option<Price>), ErrorBody>>;
+    ) -> BoxFuture<'a, Result<(ModelHandle, Mode), ErrorBody>>;
 
     fn store(&self) -> Result<SessionStore, ErrorBody>;
 }

@@ -34,6 +34,9 @@ pub struct Cli {
     /// Go on with the latest session of this folder.
     #[arg(long = "continue")]
     pub go_on: bool,
+    /// An image to look at with the question: PNG, JPEG, GIF or WebP. May be given more than once.
+    #[arg(long, value_name = "PATH", action = ArgAction::Append)]
+    pub image: Vec<PathBuf>,
     #[command(subcommand)]
     pub command: Option<Command>,
     /// The question; all words are joined. `-` reads it from stdin.
@@ -55,6 +58,9 @@ struct Question {
     /// Go on with the latest session of this folder.
     #[arg(long = "continue")]
     go_on: bool,
+    /// An image to look at with the question: PNG, JPEG, GIF or WebP. May be given more than once.
+    #[arg(long, value_name = "PATH", action = ArgAction::Append)]
+    image: Vec<PathBuf>,
     #[arg(value_name = "QUESTION")]
     question: Vec<String>,
 }
@@ -211,7 +217,11 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Outcome {
     match cli.command {
         Some(command) => commands::run(command, &cli.common),
-        None => commands::ask::run(cli.question, cli.meant.as_deref(), &cli.common, cli.turn, cli.go_on),
+        None => {
+            let Cli { common, turn, go_on, image, question, meant, .. } = cli;
+            let said = commands::ask::Said { words: question, meant, images: image };
+            commands::ask::run(said, &common, turn, go_on)
+        }
     }
 }
 
@@ -258,9 +268,9 @@ fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
         Some(first) => {
             // After `--` it is a question, whatever it looks like.
             let meant = if first == "--" { None } else { Some(first.to_string_lossy().into_owned()) };
-            let Question { common, turn, go_on, question } = Question::try_parse_from(args)?;
+            let Question { common, turn, go_on, image, question } = Question::try_parse_from(args)?;
             let meant = meant.filter(|_| question.len() <= 2).and_then(|word| meant_command(&command, &word));
-            Ok(Cli { common, turn, go_on, command: None, question, meant })
+            Ok(Cli { common, turn, go_on, image, command: None, question, meant })
         }
     }
 }

@@ -70,6 +70,11 @@ impl Home {
         self.root.join("memory.db")
     }
 
+    /// Contents of files as they were before turns changed them.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.root.join("checkpoints")
+    }
+
     /// Packages that Python capabilities import.
     pub fn packages(&self) -> PathBuf {
         self.root.join("packages")

@@ -9,7 +9,7 @@ use crate::model::{self, Choice};
 use crate::notes;
 use crate::run;
 use futures::future::BoxFuture;
-use jarvis_agent::{Memory, Mode, Price};
+use jarvis_agent::{Memory, Mode};
 use jarvis_dispatch::Dispatch;
 use jarvis_forge::Forge;
 use jarvis_host::{Host, Limits, Made, Maker, Open};
@@ -116,7 +116,9 @@ impl Shared {
         let memory = self.memory.as_ref().map(|memory| Memory { keeps: approval == Approval::Auto, ..memory.clone() });
         let session = run::unkept(answerer, forge, &self.settings, &self.flags, self.embedder.clone())
             .with_memory(memory)
-            .with_agents(run::agents_in(&self.home, &workspace));
+            .with_agents(run::agents_in(&self.home, &workspace))
+            .with_checkpoints(run::checkpoints(&self.home));
+        let session = if self.settings.titles { session.with_titles() } else { session };
         let session = if open.unkept { session } else { kept.record(session, &model, self.settings.context) };
         Ok(Made { session, workspace })
     }
@@ -131,11 +133,11 @@ impl Maker for Shared {
         &'a self,
         named: &'a str,
         cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<(ModelHandle, Mode, Option<Price>), ErrorBody>> {
+    ) -> BoxFuture<'a, Result<(ModelHandle, Mode), ErrorBody>> {
         Box::pin(async move {
             let choice = model::resolve(&self.settings, named, "asked for by name").map_err(body)?;
             let answerer = self.answerer(&choice, cancel).await.map_err(body)?;
-            Ok((answerer.handle, answerer.mode, answerer.price))
+            Ok((answerer.handle, answerer.mode))
         })
     }
 

@@ -8,6 +8,7 @@ mod error;
 mod files;
 mod home;
 mod hosting;
+mod images;
 mod kept;
 mod model;
 mod notes;

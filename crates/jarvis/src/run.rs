@@ -9,7 +9,7 @@ use crate::model::Choice;
 use crate::signals::Signals;
 use crate::{notes, programs, pull, secrets, term};
 use futures::future::BoxFuture;
-use jarvis_agent::{AgentFolders, Mode, Price, Session, SessionParts, TurnLimits};
+use jarvis_agent::{AgentFolders, Checkpoints, Mode, Session, SessionParts, TurnLimits};
 use jarvis_audit::{AuditLog, Kind, Record};
 use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts};
 use jarvis_forge::Forge;
@@ -32,9 +32,14 @@ pub fn registry(home: &Home) -> Outcome<Registry> {
 
 /// A change of the registry that no call makes, on the audit.
 pub fn record(home: &Home, subject: &str, detail: serde_json::Value) -> Outcome {
+    record_as(home, Kind::Registry, subject, detail)
+}
+
+/// What a command does by itself, on the audit.
+pub fn record_as(home: &Home, kind: Kind, subject: &str, detail: serde_json::Value) -> Outcome {
     let at = jiff::Timestamp::now().to_string();
     let (actor, subject) = ("cli".to_owned(), subject.to_owned());
-    AuditLog::open(home.audit()).append(Record { at, actor, kind: Kind::Registry, subject, detail })?;
+    AuditLog::open(home.audit()).append(Record { at, actor, kind, subject, detail })?;
     Ok(())
 }
 
@@ -81,7 +86,7 @@ fn processes_in(home: &Home, workspace: PathBuf) -> Outcome<Processes> {
 }
 
 /// The person's home folder.
-fn person() -> Option<PathBuf> {
+pub fn person() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from).filter(|p| p.is_absolute())
 }
 
@@ -169,11 +174,10 @@ fn this_program() -> Outcome<PathBuf> {
         .map_err(|e| failed(ErrorKind::Sandbox, format!("this program's own file is not found: {e}")))
 }
 
-/// A model that is ready to answer, how it is led, and what it costs.
+/// A model that is ready to answer, and how it is led.
 pub struct Answerer {
     pub handle: ModelHandle,
     pub mode: Mode,
-    pub price: Option<Price>,
 }
 
 /// Makes the chosen model ready, at the start of a conversation and whenever another one is chosen in it.
@@ -195,8 +199,7 @@ pub async fn answerer_with(
     turn: &Turn,
     backend: impl AsyncFnOnce() -> Outcome<Arc<dyn Backend>>,
 ) -> Outcome<Answerer> {
-    let price = choice.price(settings);
-    if limits(settings, turn).max_cost_usd.is_some() && price.is_none() && !choice.is_local() {
+    if limits(settings, turn).max_cost_usd.is_some() && choice.price(settings).is_none() && !choice.is_local() {
         return Err(config(
             format!("a limit of cost is set, but no price of {} is known", choice.id),
             format!(
@@ -207,7 +210,7 @@ pub async fn answerer_with(
     }
     let handle = with_backend(choice, settings, backend().await?);
     let mode = turn.lead.mode.map_or_else(|| choice.mode(settings), Mode::from);
-    Ok(Answerer { handle, mode, price })
+    Ok(Answerer { handle, mode })
 }
 
 /// The model with its cassette, if one is wanted. A missing file of an embedded one is fetched, unless a cassette answers.
@@ -259,7 +262,8 @@ pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Tur
     let model = answerer.handle.id().to_owned();
     let embedder = kept.embedder.clone();
     let memory = notes::memory(home, settings, embedder.clone(), &turn.reach);
-    let session = unkept(answerer, forge, settings, turn, embedder).with_memory(memory);
+    let session =
+        unkept(answerer, forge, settings, turn, embedder).with_memory(memory).with_checkpoints(checkpoints(home));
     kept.record(session, &model, settings.context)
 }
 
@@ -277,12 +281,16 @@ pub fn unkept(
         forge,
         mode: answerer.mode,
         limits: limits(settings, turn),
-        price: answerer.price,
         strategy: settings.context,
         builtins: settings.tools == Tools::All,
         zone: jiff::tz::TimeZone::system(),
     });
     session.with_embedder(embedder)
+}
+
+/// What turns change is kept in the home, which itself is never looked at.
+pub fn checkpoints(home: &Home) -> Checkpoints {
+    Checkpoints::new(home.checkpoints(), vec![home.root().to_owned(), home.models().to_owned()])
 }
 
 /// Where subagents are looked for.

@@ -87,16 +87,6 @@ fn killed_while_the_model_answers_the_question_is_kept() {
 }
 
 #[test]
-fn a_turn_that_fails_is_kept_with_its_end() {
-    let (home, provider) = home_of(vec![Reply::Status("401 Unauthorized", "{}"), Reply::Text("fine")]);
-    let _ = home.run(&["first"]).failed(1, &["refused the key"]);
-    let messages = home.run(&["session", "show", "latest", "--json"]).ok().json()["messages"].clone();
-    assert!(messages[1]["role"] == "assistant" && messages[1]["text"].as_str().unwrap().contains("the turn failed"));
-    let _ = home.run(&["--continue", "second"]).ok();
-    assert!(sent(&provider, 1).contains("first"));
-}
-
-#[test]
 fn a_second_process_is_refused_and_offered_a_copy() {
     let (home, provider) = home_of(vec![Reply::Text("one"), Reply::Text("in the copy"), Reply::Text("two")]);
     let mut command = home.command(&["chat"]);

@@ -1,7 +1,7 @@
 //! SQLite as this crate uses it: one file that other parts share, several processes at once, nothing deleted that can
 //! still be read in the file.
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -38,6 +38,45 @@ pub(crate) fn open(path: &Path, part: &'static str, steps: Steps, durable: bool)
     db.set_prepared_statement_cache_capacity(64);
     migrate(&mut db, part, steps)?;
     Ok(db)
+}
+
+/// What looking at a file found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Examined {
+    /// Rows of its main table.
+    pub entries: u64,
+    /// What SQLite says is damaged; empty for a file in order.
+    pub problems: Vec<String>,
+}
+
+/// Damage that is told, at most.
+const MOST_PROBLEMS: usize = 5;
+
+/// Looks at all of a file, by SQLite's own check, and changes nothing. None where there is no file.
+pub(crate) fn examine(path: &Path, part: &'static str, steps: Steps, table: &str) -> Result<Option<Examined>, DbError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    db.busy_timeout(LONGEST_WAIT)?;
+    let found = version(&db, part)?;
+    if found > steps.len() {
+        return Err(DbError::Newer { part, found, known: steps.len() });
+    }
+    let told: Vec<String> = db
+        .prepare(&format!("PRAGMA integrity_check({MOST_PROBLEMS})"))?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let mut problems: Vec<String> = told.into_iter().filter(|line| line != "ok").collect();
+    let entries = if found == 0 {
+        Ok(0)
+    } else {
+        db.query_row(&format!("SELECT count(*) FROM {table}"), [], |r| r.get::<_, i64>(0))
+    };
+    if let Err(error) = &entries {
+        problems.push(error.to_string());
+    }
+    Ok(Some(Examined { entries: entries.map_or(0, |n| u64::try_from(n).unwrap_or(0)), problems }))
 }
 
 /// Going over to WAL asks for the whole file and does not wait for it.

@@ -6,6 +6,7 @@ mod notes;
 mod segment;
 mod session;
 
+pub use db::Examined;
 #[cfg(feature = "postgres")]
 pub use notes::PostgresStore;
 pub use notes::{

@@ -151,8 +151,9 @@ pub struct Request {
     pub samples: u8,
     /// How many leading messages are the same in every call of this kind; their state is kept between processes.
     pub stable_prefix: usize,
-    /// What changes from call to call (date and time). The model is told it at the end of its system prompt; a cassette
-    /// leaves it out when it compares requests.
+    /// What changes from call to call (date and time). A provider's model is told it with the last message of the person,
+    /// so that what comes before stays as it was and is read from a cache; the embedded one at the end of its system
+    /// prompt. A cassette leaves it out when it compares requests.
     pub note: Option<String>,
     /// Text the answer must begin with; it is part of `Completion::text`.
     pub assistant_prefix: Option<String>,
@@ -167,13 +168,19 @@ impl Request {
         &self.handle
     }
 
-    /// The messages with the note behind the last system message's text, or as a system message of its own.
+    /// The messages with the note before the text of the person's last one; behind the system prompt where there is none.
     pub(crate) fn told(&self) -> Cow<'_, [Message]> {
-        let Some(note) = self.note.as_deref() else { return Cow::Borrowed(&self.messages) };
+        let Some(note) = self.note.as_deref().filter(|note| !note.trim().is_empty()) else {
+            return Cow::Borrowed(&self.messages);
+        };
         let mut messages = self.messages.clone();
-        match messages.iter_mut().rfind(|m| m.role == Role::System) {
-            Some(system) => system.text = format!("{}\n\n{note}", system.text),
-            None => messages.insert(0, Message::system(note)),
+        match messages.iter_mut().rfind(|m| m.role == Role::User) {
+            Some(asked) if asked.text.is_empty() => note.clone_into(&mut asked.text),
+            Some(asked) => asked.text = format!("({note})\n\n{}", asked.text),
+            None => {
+                let behind = messages.iter().take_while(|m| m.role == Role::System).count();
+                messages.insert(behind, Message::system(note));
+            }
         }
         Cow::Owned(messages)
     }

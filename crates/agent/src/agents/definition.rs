@@ -2,6 +2,7 @@
 
 use crate::bootstrap;
 use crate::context::Strategy;
+use crate::remember;
 use jarvis_dispatch::builtin_specs;
 use jarvis_memory::Document;
 use serde::Serialize;
@@ -57,7 +58,8 @@ pub(crate) fn valid_name(name: &str) -> bool {
 
 /// Every tool that a subagent can be given.
 fn known_tools() -> Vec<String> {
-    bootstrap::specs().into_iter().chain(builtin_specs()).map(|spec| spec.name).collect()
+    let specs = bootstrap::specs().into_iter().chain(builtin_specs()).chain(remember::specs());
+    specs.map(|spec| spec.name).collect()
 }
 
 impl Agent {

@@ -6,16 +6,18 @@ use super::evidence::Evidence;
 use super::role::Role;
 use super::tree::Tree;
 use crate::bootstrap::Bootstrap;
+use crate::checkpoint::TurnFiles;
 use crate::context::Strategy;
 use crate::conversation::Conversation;
 use crate::native;
+use crate::remember::Memory;
 use crate::session::TurnLimits;
 use crate::toolbox::Toolbox;
 use crate::turn::{Front, Turn};
 use futures::future::BoxFuture;
 use jarvis_dispatch::{ApprovalRequest, Approver, CallError, Content, Dispatch};
 use jarvis_forge::Forge;
-use jarvis_model::{Embedder, ModelHandle, Price};
+use jarvis_model::{Embedder, ModelHandle};
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, StopReason, ToolCall, ToolSpec};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,9 +34,12 @@ pub(crate) struct Shared {
     pub forge: Forge,
     pub model: ModelHandle,
     pub embedder: Option<Arc<dyn Embedder>>,
-    pub price: Option<Price>,
     pub strategy: Strategy,
     pub now: String,
+    /// With the session that notes are learned in, for those that may use them.
+    pub memory: Option<(Memory, String)>,
+    /// What they change is the turn's.
+    pub files: Option<Arc<TurnFiles>>,
 }
 
 /// The subagents that a conversation may start in one turn.
@@ -145,7 +150,7 @@ impl Delegation {
                        "seconds": limits.max_time.as_secs()},
         });
         dispatch.record_agent(&agent.name, false, begun)?;
-        let mut turn = Turn::start(limits, self.shared.price);
+        let mut turn = Turn::start(limits);
         let mut inner = |event: Event| {
             let (agent, call_id) = (agent.name.clone(), call.id.clone());
             emit(Event::Agent { agent, call_id, event: Box::new(event) });
@@ -209,7 +214,8 @@ impl Delegation {
         let Shared { forge, model, embedder, now, .. } = &self.shared;
         let bootstrap =
             Bootstrap::new(forge.clone(), Some(task.to_owned()), model.id()).with_embedder(embedder.clone());
-        let tools = Toolbox::of_agent(bootstrap, Role::new(agent.clone()));
+        let tools = Toolbox::of_agent(bootstrap, Role::new(agent.clone()), self.shared.memory.clone())
+            .with_files(self.shared.files.clone());
         let mut conversation = Conversation::new(agent.context.unwrap_or(self.shared.strategy));
         conversation.history.push(Message::user(task));
         let until = cancel.child_token();

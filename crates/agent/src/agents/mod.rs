@@ -14,3 +14,4 @@ pub use definition::{Agent, Origin};
 pub(crate) use delegate::{DELEGATE, Delegation, Shared};
 pub(crate) use evidence::Recorder;
 pub(crate) use role::Role;
+pub(crate) use tree::LEFT_OUT;

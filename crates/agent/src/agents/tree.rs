@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// More files than this are not followed.
 const MOST_ENTRIES: usize = 50_000;
 /// What programs make for themselves.
-const LEFT_OUT: [&str; 6] = [".git", "node_modules", "target", "__pycache__", ".venv", ".mypy_cache"];
+pub(crate) const LEFT_OUT: [&str; 6] = [".git", "node_modules", "target", "__pycache__", ".venv", ".mypy_cache"];
 
 type Stamp = (u64, i64, i64, i64, i64, u64);
 

@@ -10,7 +10,7 @@ mod transcript;
 mod window;
 
 use jarvis_model::{ModelHandle, estimate_message};
-use jarvis_protocol::{Event, Message};
+use jarvis_protocol::{Event, Message, Role};
 use serde::{Deserialize, Serialize};
 pub(crate) use summarise::Summariser;
 pub use summary::Summary;
@@ -126,18 +126,25 @@ pub(crate) fn build(input: &Input<'_>) -> Built {
         // At most half of the budget, whatever a model made of it.
         add(cut::middle(&input.summary.told(), input.budget / 2), &mut left);
     }
-    let mut memory = 0;
-    if input.strategy.remembers() && !input.memories.is_empty() {
-        let (text, count) = told_memories(input.memories, input.budget / 8);
-        if count > 0 {
-            memory = count;
-            add(text, &mut left);
-        }
+    let (notes, memory) = if input.strategy.remembers() && !input.memories.is_empty() {
+        told_memories(input.memories, input.budget / 8)
+    } else {
+        (String::new(), 0)
+    };
+    if memory > 0 {
+        left = left.saturating_sub(estimate_message(&Message::user(&notes)));
     }
     let chosen = window::choose(input.history, covered, left);
     let history_out = chosen.kept;
     let mut messages = preface;
     messages.extend(chosen.messages);
+    // They differ from question to question: with the question, and not before the conversation, so that all before it
+    // is what the provider has read before.
+    if memory > 0
+        && let Some(task) = messages.iter_mut().rfind(|m| m.role == Role::User)
+    {
+        task.text = format!("{notes}\n\n{}", task.text);
+    }
     let report = Report {
         strategy: input.strategy,
         history_in: input.history.len(),

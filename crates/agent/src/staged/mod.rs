@@ -7,6 +7,8 @@ mod values;
 
 use crate::{
     answer::plain,
+    bootstrap::EXECUTE,
+    checkpoint::TurnFiles,
     conversation::Conversation,
     find::{Finding, find},
     repair::can_lead,
@@ -61,7 +63,8 @@ pub(crate) async fn run<'a>(
 ) -> Ended {
     let request = conversation.history.last().map(|m| m.text.clone()).unwrap_or_default();
     let cancel = front.cancel;
-    let mut flow = Flow { front, forge, embedder, turn };
+    let files = conversation.files.clone();
+    let mut flow = Flow { front, forge, embedder, files, turn };
     match flow.answer(&request, conversation).await {
         Ok((answer, reason)) => {
             conversation.push([Message::assistant(&answer)], flow.turn);
@@ -83,6 +86,7 @@ struct Flow<'a> {
     front: Front<'a>,
     forge: &'a Forge,
     embedder: Option<&'a Arc<dyn Embedder>>,
+    files: Option<Arc<TurnFiles>>,
     turn: &'a mut Turn,
 }
 
@@ -348,13 +352,23 @@ impl Flow<'_> {
 
     /// One execution of a registered capability, with its events.
     async fn execute(&mut self, name: &str, args: Value) -> Result<Result<Value, String>, Stop> {
+        self.turn.acted = true;
         let id = format!("call_{}", self.turn.rounds);
         let call = ToolCall { id: id.clone(), name: name.to_owned(), args: args.clone() };
         (self.front.emit)(Event::ToolStarted { call });
+        let files = self.files.clone();
+        let mut followed = None;
+        if let Some(files) = &files {
+            let executed = ToolCall { id: id.clone(), name: EXECUTE.to_owned(), args: json!({"name": name}) };
+            followed = files.enter(&executed, self.forge.dispatch(), self.front.emit).await.then_some(files);
+        }
         let started = Instant::now();
         let mut became = Vec::new();
         let ran = self.forge.dispatch().run(name, args, &mut |event| became.push(event), self.front.cancel).await;
         let duration_ms = started.elapsed().as_secs_f64() * 1e3;
+        if let Some(files) = followed {
+            files.leave(self.front.emit).await;
+        }
         let (ok, content) = match &ran {
             Ok(ran) => (true, json!({"result": ran.value})),
             Err(error) => (false, json!({"error": error.to_string()})),

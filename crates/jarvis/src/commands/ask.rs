@@ -5,24 +5,33 @@ use crate::error::{Failure, Outcome, clean, exit_code, failed, tell, usage};
 use crate::home::Home;
 use crate::kept::{Kept, LATEST};
 use crate::show::Show;
-use crate::{config, model, run, term};
-use jarvis_agent::TurnEnd;
+use crate::{config, images, model, run, term};
+use jarvis_agent::{Input, TurnEnd};
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, StopReason, Usage};
 use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What is read from stdin at most; far more than any model takes.
 const STDIN_BYTES: u64 = 64 << 20;
 
-/// `meant` is the command that the words look like, if they do.
-pub fn run(words: Vec<String>, meant: Option<&str>, common: &Common, flags: Turn, go_on: bool) -> Outcome {
+/// What was typed.
+pub struct Said {
+    pub words: Vec<String>,
+    /// The command that the words look like, if they do.
+    pub meant: Option<String>,
+    pub images: Vec<PathBuf>,
+}
+
+pub fn run(said: Said, common: &Common, flags: Turn, go_on: bool) -> Outcome {
     let started = Instant::now();
-    if words.is_empty() && std::io::stdin().is_terminal() {
+    let Said { words, meant, images } = said;
+    if words.is_empty() && images.is_empty() && std::io::stdin().is_terminal() {
         return super::chat::run(&super::chat::Chat { turn: flags, go_on, resume: None }, common);
     }
     let outcome = match meant {
-        Some(command) => Err(no_question(&words, command)),
-        None => question(words).and_then(|question| turn(&question, common, &flags, go_on)),
+        Some(command) => Err(no_question(&words, &command)),
+        None => asked(words, &images).and_then(|input| turn(input, common, &flags, go_on)),
     };
     match outcome {
         // With --json every failure, also one before the turn began, is the last event.
@@ -51,7 +60,16 @@ fn no_question(words: &[String], command: &str) -> Failure {
     )
 }
 
+/// Everything that was typed is read here: the workspace becomes the current folder later.
+fn asked(words: Vec<String>, images: &[PathBuf]) -> Outcome<Input> {
+    let images = images.iter().map(|path| images::load(path)).collect::<Outcome<_>>()?;
+    Ok(Input { text: question(words)?, images })
+}
+
 fn question(words: Vec<String>) -> Outcome<String> {
+    if words.is_empty() && std::io::stdin().is_terminal() {
+        return Err(usage("an image came without a question", "jarvis --image cat.jpg \"what is this?\""));
+    }
     let question = if words.is_empty() || words == ["-"] { from_stdin()? } else { words.join(" ") };
     if question.trim().is_empty() {
         return Err(usage("the question is empty", "jarvis \"What is the 90th Fibonacci number?\""));
@@ -75,14 +93,15 @@ fn from_stdin() -> Outcome<String> {
     String::from_utf8(bytes).map_err(|_| usage("the question on stdin is not UTF-8 text", "convert it with iconv"))
 }
 
-fn turn(question: &str, common: &Common, flags: &Turn, go_on: bool) -> Outcome {
+fn turn(input: Input, common: &Common, flags: &Turn, go_on: bool) -> Outcome {
     let home = Home::find()?;
     let settings = config::load(&home)?;
     let embedder = model::embedder(&settings, &home)?;
     let kept = Kept::open(&home, embedder, go_on.then_some(LATEST), &flags.reach.place)?;
     let choice = kept.choose(&settings, common.model.as_deref())?;
     // Before anything is fetched for it.
-    run::fits(question, &choice.id, choice.context_tokens(&settings))?;
+    images::fit(&input.images, &choice.id, choice.takes_images())?;
+    run::fits(&input.text, &choice.id, choice.context_tokens(&settings))?;
     run::enter(&flags.reach.place)?;
     let forge = run::forge(&settings, &flags.reach, &home)?;
     run::block(async |signals| {
@@ -91,7 +110,7 @@ fn turn(question: &str, common: &Common, flags: &Turn, go_on: bool) -> Outcome {
         let mut session = run::session(answerer, forge, &settings, flags, &home, kept).with_agents(run::agents(&home)?);
         let mut show = Show::new(common.json);
         let mut approver = run::approver(common.json, &cancel);
-        let end = session.turn(question, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;
+        let end = session.turn(input, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;
         show.finish()?;
         told(end, common.json)
     })

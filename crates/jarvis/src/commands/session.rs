@@ -4,8 +4,10 @@ use crate::cli::{Common, Place, unused_model};
 use crate::error::{Failure, Outcome, disk, usage};
 use crate::home::Home;
 use crate::kept::{self, sessions};
-use crate::{files, term};
+use crate::{files, run, term};
 use clap::{Args, Subcommand, ValueEnum};
+use jarvis_agent::{Undone, undo_last};
+use jarvis_audit::Kind;
 use jarvis_memory::{SessionError, SessionInfo, SessionQuery, SessionStore};
 use jiff::{Timestamp, ToSpan};
 use serde_json::json;
@@ -47,6 +49,10 @@ pub enum Session {
     /// Gives a session a title; an empty one takes it away.
     #[command(arg = unused_model(), after_help = "Example:\n  jarvis session rename latest \"the move to SQLite\"")]
     Rename { id: String, title: String },
+    /// Takes back the last message of a session with all that was answered to it, and puts back the files that its turn
+    /// changed. Capabilities it registered stay. Again, it takes back the message before.
+    #[command(arg = unused_model(), after_help = "Examples:\n  jarvis session undo --dry-run     what would be put back\n  jarvis session undo 20260314-1f")]
+    Undo(Undo),
     /// Deletes sessions for good.
     #[command(arg = unused_model(), after_help = "Examples:\n  jarvis session rm 20260314-1f\n  jarvis session rm --older-than 30d")]
     Rm(Rm),
@@ -74,6 +80,18 @@ pub struct Export {
     /// A new file instead of stdout.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Undo {
+    #[arg(default_value = kept::LATEST)]
+    id: String,
+    /// Overwrites what somebody else changed since.
+    #[arg(long)]
+    force: bool,
+    /// Only says what would be done.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -131,6 +149,7 @@ pub fn run(args: Session, common: &Common) -> Outcome {
             let renamed = store.rename(&find(&store, &id)?.id, &title)?;
             told(&renamed, json, &format!("it is “{}” now", term::cut(renamed.name(), 60)))
         }
+        Session::Undo(args) => undo(&home, &store, &args, json),
         Session::Rm(args) => remove(&store, &args, json),
     }
 }
@@ -249,6 +268,40 @@ fn remove(store: &SessionStore, args: &Rm, json: bool) -> Outcome {
     } else {
         format!("removed {}", ids(&removed))
     });
+    Ok(())
+}
+
+fn undo(home: &Home, store: &SessionStore, args: &Undo, json: bool) -> Outcome {
+    let id = find(store, &args.id)?.id;
+    let (mut writer, loaded) = store.resume(&id)?;
+    let checkpoints = run::checkpoints(home);
+    let mut work = |look| undo_last(&checkpoints, store, &mut writer, &loaded, (args.force, look));
+    let meant = work(true)?;
+    if args.dry_run {
+        return show_undone(&meant, json, true);
+    }
+    let about = json!({"subject": {"kind": "own"}, "args": {"session": id, "files": meant.files, "force": args.force}});
+    run::record_as(home, Kind::Intent, "undo", about)?;
+    let done = work(false);
+    let exit = if done.is_ok() { "ok" } else { "failed" };
+    run::record_as(home, Kind::Outcome, "undo", json!({"subject": {"kind": "own"}, "exit": exit}))?;
+    show_undone(&done?, json, false)
+}
+
+/// What was undone, or would be: the files are data.
+pub fn show_undone(undone: &Undone, json: bool, would: bool) -> Outcome {
+    if json {
+        return term::json(&json!({(if would { "would_undo" } else { "undone" }): undone}));
+    }
+    let did = if would { "would take back" } else { "taken back" };
+    term::status(format!("{did}: {}", term::cut(&term::flat(&undone.question), 60)));
+    for (path, what) in &undone.files {
+        term::line(term::flat(&format!("{:<10}  {path}", what.as_str())))?;
+    }
+    for (path, why) in &undone.left {
+        term::note(term::flat(&format!("not put back: {path}: {why}")));
+    }
+    undone.notes.iter().for_each(|note| term::note(format!("note: {note}")));
     Ok(())
 }
 

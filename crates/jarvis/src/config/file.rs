@@ -20,6 +20,8 @@ pub struct Settings {
     /// How a long conversation is kept below what the model reads.
     pub context: Strategy,
     pub tools: Tools,
+    /// A conversation gets a title from its model.
+    pub titles: bool,
     pub hub: String,
     pub sandbox: Sandbox,
     pub limits: Limits,
@@ -152,6 +154,7 @@ impl Default for Settings {
             approve: Approval::Ask,
             context: Strategy::default(),
             tools: Tools::default(),
+            titles: true,
             hub: HUB.to_owned(),
             sandbox: Sandbox::default(),
             limits: Limits::default(),

@@ -48,6 +48,11 @@ pub const KEYS: &[Key] = &[
         "all (files of the workspace, a shell in the sandbox, HTTP) or capabilities (those alone)",
     ),
     key(
+        "titles",
+        "JARVIS_TITLES",
+        "true: a conversation gets a short title, by one more request to its model; or false",
+    ),
+    key(
         "embeddings.model",
         "JARVIS_EMBEDDINGS",
         "provider/model for searching by meaning as well as by words, e.g. \"ollama/nomic-embed-text\" or \"local//path/to.gguf\"",

@@ -100,10 +100,10 @@ impl Provider {
         self.patient_config(1)
     }
 
-    /// The same with another patience, in seconds.
+    /// The same with another patience, in seconds. No titles: a script has no reply for them.
     pub fn patient_config(&self, idle: u32) -> String {
         format!(
-            "model = \"fake/m\"\n[providers.fake]\nbase_url = \"{}\"\nretries = 0\nidle_timeout_s = {idle}\n",
+            "model = \"fake/m\"\ntitles = false\n[providers.fake]\nbase_url = \"{}\"\nretries = 0\nidle_timeout_s = {idle}\n",
             self.url
         )
     }

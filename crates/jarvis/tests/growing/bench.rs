@@ -71,7 +71,6 @@ impl Bench {
             forge: self.forge(Policy::closed()),
             mode: Mode::Auto,
             limits,
-            price: None,
             strategy: jarvis_agent::Strategy::default(),
             builtins: false,
             zone: jiff::tz::TimeZone::UTC,

@@ -90,7 +90,6 @@ fn session(bench: &Bench, talker: &Arc<Talker>, strategy: Strategy) -> Session {
         forge: bench.forge(Policy::closed()),
         mode: Mode::Auto,
         limits: TurnLimits::STANDARD,
-        price: None,
         strategy,
         builtins: false,
         zone: jiff::tz::TimeZone::UTC,

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 const FORMAT: u64 = 1;
-/// Fields of a message that Markdown shows; others (pictures) are only named.
-const SHOWN: [&str; 6] = ["role", "text", "tool_calls", "tool_call_id", "is_error", "reasoning"];
+/// Fields of a message that Markdown shows; others are only named.
+const SHOWN: [&str; 7] = ["role", "text", "tool_calls", "tool_call_id", "is_error", "reasoning", "images"];
 
 #[derive(Serialize, Deserialize)]
 struct Document {
@@ -117,6 +117,12 @@ fn message(out: &mut String, stored: &Stored) {
         fenced(out, "", &of.text);
     } else if !of.text.is_empty() {
         let _ = writeln!(out, "{}", of.text.trim_end());
+    }
+    for image in &of.images {
+        let name = image.source().unwrap_or("image").replace(['\n', '[', ']', '(', ')'], " ");
+        let size = image.pixels().map(|(width, height)| format!(", {width}×{height}")).unwrap_or_default();
+        let kilobytes = (image.data().len() / 4 * 3).div_ceil(1024);
+        let _ = write!(out, "\n[image: {name}, {}{size}, {kilobytes} KB]\n", image.media_type());
     }
     for call in &of.tool_calls {
         let _ = write!(out, "\nCall of `{}`:\n\n", call.name);

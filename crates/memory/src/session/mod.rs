@@ -1,6 +1,7 @@
 //! Sessions: one row a message, written as it happens, so that a process that dies at any point leaves a history that
 //! the next one goes on with.
 
+mod checkpoint;
 mod error;
 mod export;
 mod lease;

@@ -3,13 +3,14 @@
 use super::{
     Loaded, NewSession, Parent, SessionError, SessionInfo, SessionWriter, lease::Lease, mend, writer::Appended,
 };
-use crate::db::{self, DbError, Steps};
+use crate::db::{self, DbError, Examined, Steps};
 use jarvis_protocol::{Message, Role, Usage};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+const PART: &str = "sessions";
 const STEPS: Steps = &[
     "
     CREATE TABLE sessions (
@@ -31,6 +32,11 @@ const STEPS: Steps = &[
     ALTER TABLE sessions ADD COLUMN cache_write_tokens INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE sessions ADD COLUMN reasoning_tokens INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE sessions ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0;",
+    "
+    -- What the turn that begins at a message changed, as the assistant wrote it.
+    CREATE TABLE session_checkpoints (
+        session INTEGER NOT NULL REFERENCES sessions (row), at INTEGER NOT NULL, record TEXT NOT NULL,
+        PRIMARY KEY (session, at)) WITHOUT ROWID;",
 ];
 
 pub(super) const COLUMNS: &str = "id, title, opening, created, updated, workspace, model, strategy, parent, \
@@ -61,9 +67,14 @@ pub(super) struct Stored {
 impl SessionStore {
     /// Makes the file, and its tables, where they are missing. Beside it stands a folder for locks.
     pub fn open(path: &Path) -> Result<Self, SessionError> {
-        let db = db::open(path, "sessions", STEPS, true).map_err(|e| SessionError::db(path, &e))?;
+        let db = db::open(path, PART, STEPS, true).map_err(|e| SessionError::db(path, &e))?;
         let inner = Inner { path: path.to_owned(), leases: path.with_extension("leases"), db: Mutex::new(db) };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Looks at the file of sessions and changes nothing. None where there is none.
+    pub fn examine(path: &Path) -> Result<Option<Examined>, SessionError> {
+        db::examine(path, PART, STEPS, "sessions").map_err(|e| SessionError::db(path, &e))
     }
 
     pub(super) fn with<T>(
@@ -237,6 +248,7 @@ impl SessionStore {
                 )?;
                 tx.execute("DELETE FROM session_words WHERE rowid = ?", [-row])?;
                 tx.execute("DELETE FROM session_messages WHERE session = ?", [row])?;
+                tx.execute("DELETE FROM session_checkpoints WHERE session = ?", [row])?;
                 tx.execute("DELETE FROM sessions WHERE row = ?", [row])?;
             }
             tx.commit()?;

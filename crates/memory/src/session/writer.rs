@@ -68,6 +68,7 @@ impl SessionWriter {
         self.store.with(|db| {
             let tx = db::write(db)?;
             cut(&tx, row, len)?;
+            tx.execute("DELETE FROM session_checkpoints WHERE session = ? AND at >= ?", [row, len])?;
             touch(&tx, row, len, Usage::default(), Timestamp::now())?;
             tx.commit()
         })?;
@@ -86,6 +87,16 @@ impl SessionWriter {
             Ok(next)
         })?;
         Ok(())
+    }
+
+    /// What the turn that begins at message `at` changed; it goes with that message.
+    pub fn set_checkpoint(&mut self, at: usize, record: &str) -> Result<(), SessionError> {
+        let (row, at) = (self.at.row, i64::try_from(at).unwrap_or(i64::MAX));
+        self.store.with(|db| {
+            db.prepare_cached("INSERT OR REPLACE INTO session_checkpoints (session, at, record) VALUES (?, ?, ?)")?
+                .execute(params![row, at, record])
+                .map(|_| ())
+        })
     }
 
     /// From now on it is answered by this model.

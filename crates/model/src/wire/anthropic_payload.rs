@@ -14,13 +14,10 @@ pub(super) fn build(endpoint: &Endpoint, request: &Request, stream: bool) -> Res
     }
     check_images(&request.messages)?;
     let keep = Keep { model: request.handle().id(), signed_only: at_host(endpoint, "anthropic.com") };
-    let mut system = system(&request.messages);
-    let mut turns = turns(&request.messages, &keep);
+    let told = request.told();
+    let mut system = system(&told);
+    let mut turns = turns(&told, &keep);
     mark(request, &keep, &mut system, &mut turns);
-    if let Some(note) = request.note.as_deref().filter(|n| !n.trim().is_empty()) {
-        // A block of its own, behind the mark: what is before it stays the same.
-        system.push(text_block(note));
-    }
     let thinking = Thinking::of(endpoint);
     if let Some(prefix) = request.assistant_prefix.as_deref().map(str::trim_end).filter(|p| !p.is_empty()) {
         if thinking.on {
@@ -107,7 +104,7 @@ fn mark(request: &Request, keep: &Keep<'_>, system: &mut [Value], turns: &mut [T
     let stable_system = self::system(stable).len();
     let stable_blocks = self::turns(stable, keep).iter().map(|(_, blocks)| blocks.len()).sum::<usize>();
     // The whole system prompt comes first, so a part of it that changes leaves nothing stable behind it.
-    let system_changes = request.note.is_some() || later.iter().any(|m| m.role == Role::System);
+    let system_changes = later.iter().any(|m| m.role == Role::System);
     if stable_blocks > 0 && !system_changes {
         mark_last(turns.iter_mut().flat_map(|(_, blocks)| blocks).take(stable_blocks));
     } else if stable_system > 0 {

@@ -222,32 +222,42 @@ fn anthropic_keeps_what_ends_with_the_stable_prefix() {
         r.stable_prefix = stable;
         assert_eq!(marks(&sent(Wire::Anthropic, &here, &r)), expected, "{stable}");
     }
-    // The note is part of the system prompt, which comes before the examples: these are not the same then.
-    r.stable_prefix = 5;
+    // The note is told with the last question, which is behind the examples.
+    r.stable_prefix = 3;
     r.note = Some("Monday".into());
-    assert_eq!(marks(&sent(Wire::Anthropic, &here, &r)), ["/system/0"]);
+    let body = sent(Wire::Anthropic, &here, &r);
+    assert_eq!(marks(&body), ["/messages/1/content/0", "/messages/2/content/0", "/messages/4/content/0"]);
 }
 
 #[test]
-fn a_note_is_told_at_the_end_of_the_system_prompt() {
+fn a_note_is_told_with_the_last_question_and_leaves_what_is_before_it_as_it_was() {
     let here = endpoint("http://localhost/v1", "m");
     let mut r = request();
-    r.messages = vec![Message::system("Be brief."), Message::user("hi")];
+    let call = Message {
+        tool_calls: vec![ToolCall { id: "c".into(), name: "f".into(), args: json!({}) }],
+        ..Message::assistant("")
+    };
+    let result = Message::tool("c", "done", false);
+    r.messages =
+        vec![Message::system("Be brief."), Message::user("hi"), Message::assistant("yes"), Message::user("now?")];
+    r.messages.extend([call, result]);
     r.stable_prefix = 1;
     for note in ["It is Monday.", "今天是星期二。"] {
         r.note = Some(note.into());
         let body = sent(Wire::OpenAi, &here, &r);
-        assert_eq!(body["messages"][0], json!({"role": "system", "content": format!("Be brief.\n\n{note}")}));
+        assert_eq!(body["messages"][0], json!({"role": "system", "content": "Be brief."}));
+        assert_eq!(body["messages"][1], json!({"role": "user", "content": "hi"}));
+        assert_eq!(body["messages"][3], json!({"role": "user", "content": format!("({note})\n\nnow?")}));
         let body = sent(Wire::Anthropic, &here, &r);
         let kept = json!({"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}});
-        assert_eq!(body["system"], json!([kept, {"type": "text", "text": note}]));
+        assert_eq!(body["system"], json!([kept]));
+        assert_eq!(body["messages"][0]["content"][0]["text"], "hi");
+        assert_eq!(body["messages"][2]["content"][0]["text"], format!("({note})\n\nnow?"));
     }
-    r.messages.remove(0);
-    r.stable_prefix = 0;
+    r.messages.truncate(1);
     let body = sent(Wire::OpenAi, &here, &r);
-    assert_eq!(body["messages"][0], json!({"role": "system", "content": "今天是星期二。"}));
-    assert_eq!(body["messages"][1]["role"], "user");
-    assert_eq!(sent(Wire::Anthropic, &here, &r)["system"][0]["text"], "今天是星期二。");
+    assert_eq!(body["messages"][1], json!({"role": "system", "content": "今天是星期二。"}));
+    assert_eq!(sent(Wire::Anthropic, &here, &r)["system"][1]["text"], "今天是星期二。");
 }
 
 #[test]

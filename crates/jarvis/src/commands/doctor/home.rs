@@ -3,6 +3,7 @@
 use super::{Finding, finding, words};
 use crate::home::Home;
 use jarvis_audit::AuditLog;
+use jarvis_memory::{Examined, SessionStore, SqliteStore};
 use jarvis_model::fetch;
 use jarvis_registry::{Level, Registry, Trouble};
 use std::path::Path;
@@ -65,6 +66,25 @@ pub fn audit(home: &Home) -> Finding {
         Err(error) => Err(words(error.into())),
     };
     finding("audit", true, result)
+}
+
+/// Conversations cannot be made anew; what finds the notes can. Nothing is changed here.
+pub fn databases(home: &Home, findings: &mut Vec<Finding>) {
+    let told = |found: Option<Examined>, what: &str, fix: &str| match found {
+        None => Ok("none yet".to_owned()),
+        Some(found) if found.problems.is_empty() => Ok(format!("{} {what}, in order", found.entries)),
+        Some(found) => Err((format!("damaged: {}", found.problems.join("; ")), Some(fix.to_owned()))),
+    };
+    let fix = format!(
+        "keep a copy of {} and its -wal file; `jarvis session export` saves what can still be read",
+        home.sessions().display()
+    );
+    let sessions = SessionStore::examine(&home.sessions()).map_err(|e| words(e.into()));
+    findings.push(finding("sessions", true, sessions.and_then(|found| told(found, "sessions", &fix))));
+    let fix =
+        format!("delete {}; `jarvis memory reindex` makes it again from the notes", home.memory_index().display());
+    let notes = SqliteStore::examine(&home.memory_index()).map_err(|e| words(e.into()));
+    findings.push(finding("memory", false, notes.and_then(|found| told(found, "notes", &fix))));
 }
 
 pub fn disk(root: &Path) -> Finding {

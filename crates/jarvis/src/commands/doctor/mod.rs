@@ -63,6 +63,7 @@ pub fn run(args: &Doctor, common: &Common) -> Outcome {
         Err(failure) => findings.push(finding("registry", true, Err(words(failure)))),
     }
     findings.push(home::audit(&home));
+    home::databases(&home, &mut findings);
     findings.push(home::disk(home.root()));
     let broken = findings.iter().any(|f| f.essential && !f.ok);
     if common.json {

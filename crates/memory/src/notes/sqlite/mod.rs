@@ -6,10 +6,12 @@ mod search;
 mod store;
 
 use super::{Embed, MemoryError, files::Folder};
-use crate::db;
+use crate::db::{self, Examined};
 use index::Index;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+const PART: &str = "notes";
 
 /// Notes in a folder, with an index in a file of its own. Cloning is cheap.
 #[derive(Clone)]
@@ -28,9 +30,14 @@ impl SqliteStore {
     /// `folder` holds the notes. `index` should be a file that nothing else is in: it can be deleted at any time.
     pub fn open(folder: &Path, index: &Path, embedder: Option<Arc<dyn Embed>>) -> Result<Self, MemoryError> {
         let folder = Folder::open(folder)?;
-        let db = db::open(index, "notes", index::STEPS, false).map_err(|e| MemoryError::db(index, &e))?;
+        let db = db::open(index, PART, index::STEPS, false).map_err(|e| MemoryError::db(index, &e))?;
         let inner = Inner { folder, path: index.to_owned(), index: Mutex::new(Index::new(db)) };
         Ok(Self { inner: Arc::new(inner), embedder })
+    }
+
+    /// Looks at the file of the index and changes nothing. None where there is none.
+    pub fn examine(index: &Path) -> Result<Option<Examined>, MemoryError> {
+        db::examine(index, PART, index::STEPS, "notes").map_err(|e| MemoryError::db(index, &e))
     }
 
     /// Work that blocks, where it blocks nobody.

@@ -1,5 +1,8 @@
 //! `jarvis chat`: a conversation on the terminal; from a pipe, each line is a message.
 
+mod said;
+mod slash;
+
 use crate::cli::{Common, Turn};
 use crate::config::Settings;
 use crate::error::{Failure, Outcome, failed, tell};
@@ -13,6 +16,7 @@ use jarvis_agent::{Session, TurnEnd};
 use jarvis_protocol::ErrorKind;
 use reedline::{DefaultPrompt, DefaultPromptSegment, FileBackedHistory, Reedline, Signal};
 use serde_json::json;
+use slash::{Flow, Line};
 use std::io::{BufRead, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +24,9 @@ use tokio::sync::mpsc;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  jarvis chat --model local\n  jarvis chat --resume              the latest session of this folder\n  \
-jarvis chat --resume 20260314-1f    one of `jarvis session list`, by how its id begins\n\nIn the conversation: /help /model /cost /compact /tools /exit. \
-Ctrl-C cancels a turn, Ctrl-D leaves."
+    after_help = format!("Examples:\n  jarvis chat --model local\n  jarvis chat --resume              the latest session of this folder\n  \
+jarvis chat --resume 20260314-1f    one of `jarvis session list`, by how its id begins\n\nIn the conversation: {}. \
+Ctrl-C cancels a turn, Ctrl-D leaves.", slash::names())
 )]
 pub struct Chat {
     #[command(flatten)]
@@ -34,14 +38,6 @@ pub struct Chat {
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = LATEST, conflicts_with = "go_on")]
     pub resume: Option<String>,
 }
-
-const HELP: &str = "\
-/model [PROVIDER/MODEL]  which model answers; with a name, changes it
-/cost                    tokens and dollars so far
-/compact                 summarise all but the last question now, so that more fits
-/tools                   the capabilities there are
-/exit                    leave (Ctrl-D too)
-Ctrl-C cancels the turn that runs; anything else is a message";
 
 struct Conversation<'a> {
     session: Session,
@@ -66,8 +62,12 @@ pub fn run(args: &Chat, common: &Common) -> Outcome {
     run::block(async |signals| {
         let answerer = run::answerer(&choice, &settings, flags, &home, &signals.work()).await?;
         let session = run::session(answerer, forge, &settings, flags, &home, kept).with_agents(run::agents(&home)?);
+        let session = if settings.titles { session.with_titles() } else { session };
         let mut conversation = Conversation { session, settings, home, common, flags, signals };
-        if std::io::stdin().is_terminal() { conversation.terminal().await } else { conversation.piped().await }
+        let ended =
+            if std::io::stdin().is_terminal() { conversation.terminal().await } else { conversation.piped().await };
+        conversation.session.finish().await;
+        ended
     })
 }
 
@@ -127,31 +127,31 @@ impl Conversation<'_> {
         }
     }
 
-    /// One line; false ends the conversation.
+    /// One line, or several that were typed or pasted as one message; false ends the conversation.
     async fn handle(&mut self, line: &str) -> Outcome<bool> {
-        let line = line.trim();
-        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        match word {
-            "" => {}
-            "/exit" | "/quit" => return Ok(false),
-            // Among JSON lines it would be none.
-            "/help" if self.common.json => term::note(HELP),
-            "/help" => term::line(HELP)?,
-            "/cost" => self.cost()?,
-            "/tools" => self.tools()?,
-            "/compact" => self.compact().await?,
-            "/model" if rest.trim().is_empty() => self.which_model()?,
-            "/model" => {
-                if let Err(failure) = self.change_model(rest.trim()).await {
-                    keep_on(failure)?;
-                }
-            }
-            _ if word.starts_with('/') && !word[1..].contains('/') => {
-                term::note(format!("there is no {word}; /help lists what there is"))
-            }
-            _ => self.turn(line).await?,
+        match slash::read(line) {
+            Line::Nothing => {}
+            Line::Command(slash, argument) => return Ok(matches!(slash.run(self, argument).await?, Flow::Stay)),
+            Line::Unknown(word) => term::note(format!("there is no {word}; /help lists what there is")),
+            Line::Message(text) => self.turn(text).await?,
         }
         Ok(true)
+    }
+
+    fn help(&self) -> Outcome {
+        if self.common.json {
+            // Among JSON lines it would be none.
+            term::note(slash::help());
+            return Ok(());
+        }
+        term::line(slash::help())
+    }
+
+    async fn model(&mut self, named: &str) -> Outcome {
+        if named.is_empty() {
+            return self.which_model();
+        }
+        self.change_model(named).await.or_else(keep_on)
     }
 
     fn which_model(&self) -> Outcome {
@@ -204,7 +204,7 @@ impl Conversation<'_> {
         let choice = model::resolve(&self.settings, named, "/model")?;
         let cancel = self.signals.work();
         let answerer = run::answerer(&choice, &self.settings, self.flags, &self.home, &cancel).await?;
-        self.session.set_model(answerer.handle, answerer.mode, answerer.price);
+        self.session.set_model(answerer.handle, answerer.mode);
         term::status(format!("{} answers from now on", choice.id));
         Ok(())
     }
@@ -214,10 +214,14 @@ impl Conversation<'_> {
         if let Err(failure) = run::fits(text, model.id(), model.traits().context_tokens) {
             return keep_on(failure);
         }
+        let input = match self.said(text) {
+            Ok(input) => input,
+            Err(failure) => return keep_on(failure),
+        };
         let mut show = Show::new(self.common.json);
         let cancel = self.signals.work();
         let mut approver = run::approver(self.common.json, &cancel);
-        let end = self.session.turn(text, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;
+        let end = self.session.turn(input, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;
         show.finish()?;
         match end {
             TurnEnd::Completed { .. } => Ok(()),
