@@ -8,6 +8,7 @@ mod error;
 mod files;
 mod home;
 mod kept;
+mod markdown;
 mod model;
 mod programs;
 mod pull;

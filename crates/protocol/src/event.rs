@@ -114,6 +114,9 @@ pub enum Event {
         capability: String,
         /// All that the code could reach and that no flag allowed beforehand.
         grants: Grants,
+        /// What the version before it was allowed on this machine, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Grants>,
         reason: String,
     },
     /// What became of a registered capability by its use: quarantined, repaired, rolled back.
