@@ -16,8 +16,11 @@ use inline::Open;
 use rows::{Look, Margin, Piece, Rows};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Quotes in quotes deeper than that are shown as they were written.
+/// In less nothing can be laid out: the terminal breaks such rows itself.
+const NARROWEST: usize = 8;
+/// Quotes in quotes deeper than that, or narrower, are shown as they were written.
 const DEEPEST: usize = 6;
+const NARROWEST_QUOTE: usize = 16;
 const HEADING: &str = "36";
 /// Before a line of code.
 const CODE: usize = 2;
@@ -80,7 +83,7 @@ pub struct Markdown {
 
 impl Markdown {
     pub fn new(width: usize, style: Style) -> Self {
-        Self::inside(width, style, 0)
+        Self::inside(width.max(NARROWEST), style, 0)
     }
 
     fn inside(width: usize, style: Style, depth: usize) -> Self {
@@ -233,13 +236,16 @@ impl Markdown {
             before = self.items.drain(held..).next().and_then(|item| item.number);
         }
         let number = number.map(|number| before.map_or(number, |before| before + 1));
-        let marker = number.map_or_else(|| "• ".to_owned(), |number| format!("{number}. "));
-        let wide = marker.width();
         let most = self.rows.width() / 2;
+        let numbered =
+            number.map(|number| format!("{number}. ")).filter(|marker| marker.width() <= self.rows.width() - 2);
+        let marker = numbered.unwrap_or_else(|| "• ".to_owned());
+        let wide = marker.width();
         let left = self.bullet.take().unwrap_or_else(|| Margin::spaces(self.items.last().map_or(0, |item| item.shown)));
         let left = if left.columns + wide > most { Margin::spaces(most.saturating_sub(wide)) } else { left };
-        let shown = left.columns + wide;
-        self.bullet = Some(Margin { text: left.text + &marker, columns: shown });
+        let columns_shown = left.columns + wide;
+        self.bullet = Some(Margin { text: left.text + &marker, columns: columns_shown });
+        let shown = columns_shown.min(most);
         let text = columns + length + 1;
         self.items.push(Item { marker: columns, text, number, shown });
         self.behind_marker = Some(text);
@@ -291,10 +297,8 @@ impl Markdown {
     fn text(&mut self, c: char) {
         let Leaf::Text(text) = &mut self.leaf else { return };
         let blank = matches!(c, ' ' | '\t');
-        let last = text.pending.chars().next_back();
-        if last.is_some_and(|last| blank || (is_wide_letter(last) && is_wide_letter(c)))
-            && text.open.is_closed_before(c)
-        {
+        let may_cut = !text.pending.is_empty() && (blank || is_wide_letter(c));
+        if may_cut && text.open.is_closed_before(c) {
             self.cut();
         }
         let Leaf::Text(text) = &mut self.leaf else { return };
@@ -380,16 +384,12 @@ impl Markdown {
             rows.take()
         };
         let (mark, text) = match kind {
-            Kind::Quote => {
+            Kind::Quote if self.depth < DEEPEST && width >= NARROWEST_QUOTE => {
                 let mark = "│ ";
-                let inside = if self.depth < DEEPEST {
-                    let mut inner = Markdown::inside(width.saturating_sub(mark.width()), self.style, self.depth + 1);
-                    inner.push(lines) + &inner.finish()
-                } else {
-                    plain()
-                };
-                (Look::DIM.paint(self.style, mark), inside)
+                let mut inner = Markdown::inside(width - mark.width(), self.style, self.depth + 1);
+                (Look::DIM.paint(self.style, mark), inner.push(lines) + &inner.finish())
             }
+            Kind::Quote => (String::new(), plain()),
             _ => match table::read(lines) {
                 Some(table) => return table.lay_out(width, self.style),
                 None => (String::new(), plain()),

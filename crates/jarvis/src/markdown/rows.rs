@@ -3,9 +3,6 @@
 use crate::term::{self, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Too narrow to lay anything out in: the terminal breaks such lines itself.
-const NARROWEST: usize = 8;
-
 /// How a piece of text looks; the parts of a look add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Look {
@@ -79,7 +76,7 @@ pub struct Rows {
 impl Rows {
     pub fn new(width: usize, style: Style) -> Self {
         Rows {
-            width: width.max(NARROWEST),
+            width,
             style,
             out: String::new(),
             begun: false,
@@ -211,7 +208,6 @@ impl Rows {
         if empty {
             return;
         }
-        let mut left = first.columns;
         for (text, look) in pieces {
             let mut run = String::new();
             for c in term::safe(text).replace('\t', "    ").chars() {
@@ -219,11 +215,10 @@ impl Rows {
                 run.push(c);
                 // A sign may be made of several characters, and wider than they are.
                 let columns = c.width().unwrap_or(0).max(run.width().saturating_sub(before));
-                if self.column + columns > self.width && self.column > left {
+                if self.column + columns > self.width && self.column > rest.columns {
                     run.pop();
                     self.out += &look.paint(self.style, &std::mem::take(&mut run));
                     self.open(rest);
-                    left = rest.columns;
                     run.push(c);
                 }
                 self.column += columns;

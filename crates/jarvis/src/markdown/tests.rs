@@ -60,8 +60,10 @@ fn words_are_shown_before_their_line_is_over_and_half_a_mark_is_not() {
     assert_eq!(markdown.push("em\n```py\nx = 1\ny"), " item\n  x = 1");
     assert_eq!(markdown.finish(), "\n  y");
     let mut markdown = Markdown::new(60, Style::never());
-    assert_eq!(markdown.push("所有能被七整除的"), "所有能被七整除");
-    assert_eq!(markdown.push("**数**。好"), "的数。");
+    // The last character waits: what closes a sentence may come behind it.
+    assert_eq!(markdown.push("所有能被七整除的"), "所有能被七整");
+    assert_eq!(markdown.push("**数**。好"), "除的");
+    assert_eq!(markdown.finish(), "数。好");
 }
 
 #[test]
