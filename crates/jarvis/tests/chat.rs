@@ -1,10 +1,9 @@
-//! Conversations: from a pipe, and on a terminal.
+//! Conversations from a pipe.
 #![allow(clippy::unwrap_used, reason = "a set-up that fails is a failed test")]
 
 mod common;
 
-use common::provider::{Provider, Reply, grows};
-use common::terminal::Terminal;
+use common::provider::{Provider, Reply};
 use common::{Home, REVERSE, ends_within, prepared, register, reverse_text, signal};
 use serde_json::json;
 use std::io::Write;
@@ -21,7 +20,8 @@ fn from_a_pipe_it_keeps_its_history_and_survives_a_failed_turn() {
     let home = Home::new().config(&provider.config());
     let input = "I am Ann\nthis one fails\nwho am I?\n/cost\n/nonsense\n/exit\nnever sent\n";
     let ran = home.run_with_input(&["chat"], input).ok();
-    assert_eq!(ran.out, "Hello Ann.\nYou are Ann.\n22 tokens in (0 from a cache), 6 out, $0.0000\n");
+    let cost = "22 tokens in (0 from a cache), 6 out, $0.0000\nFOR   CALLS  IN  OUT  COST     MODEL\nchat  2      22  6    $0.0000  fake/m\n";
+    assert_eq!(ran.out, format!("Hello Ann.\nYou are Ann.\n{cost}"));
     assert!(ran.err.contains("refused the key") && ran.err.contains("/nonsense"), "{}", ran.err);
     let asked = provider.requests.lock().unwrap();
     assert_eq!(asked.len(), 3);
@@ -111,68 +111,100 @@ fn a_request_to_end_ends_it_while_it_waits_and_while_it_answers() {
     }
 }
 
-#[test]
-fn on_a_terminal_commands_work_and_a_request_to_end_leaves_it_in_order() {
-    let home = Home::new().config("model = \"ollama/small\"\n");
-    let Some(mut terminal) = Terminal::start(&home, &["chat"]) else { return };
-    let pid = terminal.pid();
-    terminal.until("ollama/small");
-    terminal.keys("/help\r");
-    terminal.until("Ctrl-C cancels the turn");
-    terminal.keys("half a mess");
-    terminal.until("mess");
-    signal("TERM", pid);
-    assert_eq!(terminal.ended(), 130);
-}
-
-/// Asks to read files, and so for a yes.
-fn asks() -> Vec<Reply> {
-    let mut definition = reverse_text();
-    definition["grants"] = json!({"read": ["notes"]});
-    let mut script = grows();
-    script[1] = Reply::Call("register_capability", json!({"definition": definition, "code": REVERSE}));
-    script.truncate(2);
-    script
+/// The person's messages of each request, the last one of each.
+fn asked(provider: &Provider) -> Vec<String> {
+    let requests = provider.requests.lock().unwrap();
+    let last = |request: &serde_json::Value| {
+        let messages = request["messages"].as_array().unwrap();
+        messages.iter().rfind(|m| m["role"] == "user").unwrap()["content"].as_str().unwrap().to_owned()
+    };
+    requests.iter().map(last).collect()
 }
 
 #[test]
-fn on_a_terminal_a_person_is_asked_and_the_answer_counts() {
-    for (answer, kept) in [("y", true), ("n", false)] {
-        let mut script = asks();
-        script.push(Reply::Text("That is all."));
-        let provider = Provider::start(script);
-        let home = Home::new().config(&provider.config());
-        let Some(mut terminal) = Terminal::start(&home, &["chat"]) else { return };
-        terminal.until("fake/m");
-        terminal.keys("turn my notes around\r");
-        let before = terminal.until("allow `reverse_text`? [y/N]");
-        assert!(before.contains("read ") && before.contains("/notes"), "{before:?}");
-        terminal.keys(&format!("{answer}\r"));
-        terminal.until("That is all.");
-        terminal.keys("/exit\r");
-        assert_eq!(terminal.ended(), 0);
-        let there = home.run(&["cap", "list", "--json"]).ok().json()["capabilities"].as_array().unwrap().len();
-        assert_eq!(there == 1, kept, "{answer}");
+fn words_of_commands_in_a_message_are_a_message_and_so_is_a_path() {
+    let messages = [
+        "exit",
+        "stop",
+        "I find the REST API interesting, /exit",
+        "/etc/hosts says what?",
+        "/tmp is full",
+        "帮我 /help",
+        "/Users/Ann/A.txt",
+    ];
+    let provider = Provider::answering(|_| Some(Reply::Text("well")));
+    let home = Home::new().config(&provider.config());
+    let ran = home.run_with_input(&["chat"], &(messages.join("\n") + "\n")).ok();
+    assert_eq!(ran.out, "well\n".repeat(messages.len()));
+    let asked = asked(&provider);
+    for (sent, message) in asked.iter().zip(messages) {
+        assert!(sent.contains(message), "{sent}");
     }
 }
 
 #[test]
-fn a_cancelled_question_takes_no_line_from_the_conversation() {
-    let mut script = asks();
-    script.push(Reply::Text("Good morning."));
-    let provider = Provider::start(script);
+fn arguments_keep_their_case_and_what_takes_none_does_nothing_with_one() {
+    let provider = Provider::start(vec![Reply::Text("fine")]);
     let home = Home::new().config(&provider.config());
-    let Some(mut terminal) = Terminal::start(&home, &["chat"]) else { return };
-    terminal.until("fake/m");
-    terminal.keys("turn my notes around\r");
-    terminal.until("allow `reverse_text`? [y/N]");
-    terminal.keys("\u{3}");
-    terminal.until("cancelled");
-    terminal.until("you");
-    terminal.keys("good morning\r");
-    terminal.until("Good morning.");
-    terminal.keys("/exit\r");
-    assert_eq!(terminal.ended(), 0);
-    let asked = provider.requests.lock().unwrap();
-    assert!(asked[2]["messages"].to_string().contains("good morning"), "{}", asked[2]);
+    let ran = home.run_with_input(&["chat"], "/model fake/MiXed\n/compact now\n/EXIT\nhello\n").ok();
+    assert!(
+        ran.err.contains("fake/MiXed answers from now on") && ran.err.contains("/compact takes nothing"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.err.contains("there is no /EXIT"), "{}", ran.err);
+    assert_eq!((ran.out.as_str(), &provider.requests.lock().unwrap()[0]["model"]), ("fine\n", &json!("MiXed")));
+}
+
+#[test]
+fn the_cost_is_told_for_each_model_and_purpose() {
+    let provider = Provider::answering(|_| Some(Reply::Text("facts")));
+    let prices = "[prices.\"fake/m\"]\ninput = 1.0\noutput = 1000.0\n";
+    let home = Home::new().config(&(provider.config() + prices));
+    let input = "one\ntwo\n/model fake/free\nthree\n/compact\n/cost\n";
+    let lines = home.run_with_input(&["chat", "--json"], input).ok().events();
+    let last = lines.last().unwrap();
+    let spent = last["spent"].as_array().unwrap();
+    let told: Vec<_> = spent
+        .iter()
+        .map(|s| (s["model"].as_str().unwrap(), s["purpose"].as_str().unwrap(), s["calls"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(told, [("fake/free", "chat", 1), ("fake/free", "summary", 1), ("fake/m", "chat", 2)]);
+    let sum: u64 = spent.iter().map(|s| s["usage"]["input_tokens"].as_u64().unwrap()).sum();
+    assert_eq!((sum, last["usage"]["input_tokens"].as_u64()), (44, Some(44)));
+    assert!(spent[2]["usage"]["cost_usd"].as_f64().unwrap() > 0.005 && spent[0]["usage"]["cost_usd"] == 0.0, "{last}");
+}
+
+#[test]
+fn another_session_is_gone_on_with_from_within() {
+    let provider = Provider::answering(|_| Some(Reply::Text("noted")));
+    let home = Home::new().config(&provider.config());
+    let _ = home.run_with_input(&["chat"], "my cat is called Mimi\n").ok();
+    let id = home.run(&["session", "list", "--json"]).ok().json()["sessions"][0]["id"].as_str().unwrap().to_owned();
+    let input =
+        format!("a new topic\n/resume nothing-like-it\n/resume {id}\nwhat is it called?\n/resume {id}\n/sessions\n");
+    let ran = home.run_with_input(&["chat"], &input).ok();
+    assert!(ran.err.contains("nothing-like-it") && ran.err.contains("going on with “my cat"), "{}", ran.err);
+    assert!(ran.err.contains("that is this conversation"), "{}", ran.err);
+    assert!(ran.out.contains("my cat is called Mimi") && ran.out.contains("a new topic"), "{}", ran.out);
+    let requests = provider.requests.lock().unwrap();
+    let last = requests.last().unwrap()["messages"].to_string();
+    assert!(last.contains("Mimi") && last.contains("what is it called?") && !last.contains("a new topic"), "{last}");
+}
+
+#[test]
+fn notes_agents_and_sessions_are_told_as_json_too() {
+    let home = Home::new().config("model = \"ollama/small\"\n");
+    let _ = home.run(&["memory", "add", "数据库的端口是 5433"]).ok();
+    let _ = home.run(&["memory", "add", "the office is in Bergen"]).ok();
+    let lines = home.run_with_input(&["chat", "--json"], "/memory\n/memory 端口\n/agents\n/sessions\n").ok().events();
+    assert_eq!(lines[0]["notes"].as_array().unwrap().len(), 2);
+    assert!(
+        lines[1]["found"].to_string().contains("5433") && !lines[1]["found"].to_string().contains("Bergen"),
+        "{}",
+        lines[1]
+    );
+    assert!(lines[2]["agents"].to_string().contains("researcher") && lines[3]["sessions"].is_array());
+    let ran = home.run_with_input(&["chat"], "/memory 端口\n/agents\n").ok();
+    assert!(ran.out.contains("数据库的端口是 5433") && ran.out.contains("reviewer"), "{}", ran.out);
 }

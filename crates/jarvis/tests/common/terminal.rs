@@ -12,6 +12,18 @@ status = pty.spawn(sys.argv[1:])
 code = os.waitstatus_to_exitcode(status)
 sys.exit(code if code >= 0 else 128 - code)";
 
+/// What kind of terminal it is.
+pub struct Screen {
+    pub columns: u16,
+    pub colour: bool,
+    /// `TERM`.
+    pub kind: &'static str,
+}
+
+impl Screen {
+    pub const USUAL: Screen = Screen { columns: 80, colour: false, kind: "xterm" };
+}
+
 pub struct Terminal {
     child: Child,
     keys: Arc<Mutex<ChildStdin>>,
@@ -21,19 +33,24 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// None where there is no python3.
     pub fn start(home: &Home, args: &[&str]) -> Option<Terminal> {
+        Self::like(&Screen::USUAL, home, args)
+    }
+
+    /// None where there is no python3.
+    pub fn like(screen: &Screen, home: &Home, args: &[&str]) -> Option<Terminal> {
         if !home.other("python3").args(["-c", "import pty"]).status().is_ok_and(|status| status.success()) {
             jarvis_testkit::skipped("a conversation on a terminal: python3 is not here");
             return None;
         }
+        let begin = format!("stty rows 24 cols {}; echo \"pid=$$.\"; exec \"$@\"", screen.columns);
         let mut child = home
             .other("python3")
-            .args(["-c", PTY, "sh", "-c", "stty rows 24 cols 80; echo \"pid=$$.\"; exec \"$@\"", "sh"])
+            .args(["-c", PTY, "sh", "-c", &begin, "sh"])
             .arg(env!("CARGO_BIN_EXE_jarvis"))
             .args(args)
-            .env("TERM", "xterm")
-            .env("NO_COLOR", "1")
+            .env("TERM", screen.kind)
+            .env("NO_COLOR", if screen.colour { "" } else { "1" })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
