@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 /// How a model is led.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -196,7 +197,7 @@ impl Session {
                 if stop_reason == StopReason::Cancelled {
                     self.conversation.close("cancelled by the person", &mut turn);
                 }
-                self.tell_unkept(&mut turn, emit);
+                self.tell_unkept(&mut turn, emit).await;
                 emit(Event::TurnCompleted {
                     answer: answer.clone(),
                     duration_ms: turn.duration_ms(),
@@ -209,7 +210,7 @@ impl Session {
             }
             Err(error) => {
                 self.conversation.close(&format!("the turn failed: {}", error.message), &mut turn);
-                self.tell_unkept(&mut turn, emit);
+                self.tell_unkept(&mut turn, emit).await;
                 failed(error, &turn, emit)
             }
         }
@@ -224,13 +225,17 @@ impl Session {
         let mut turn = Turn::start(self.parts.limits, self.parts.price);
         let done = self.conversation.compact(&self.parts.model, &mut turn, emit, cancel).await;
         self.usage.add(turn.usage);
-        self.tell_unkept(&mut turn, emit);
+        self.tell_unkept(&mut turn, emit).await;
         done.map_err(|e| e.body())
     }
 
-    /// What was spent without a message is written too; what cannot be written is said once.
-    fn tell_unkept(&mut self, turn: &mut Turn, emit: &mut (dyn FnMut(Event) + Send)) {
+    /// What was spent without a message is written too, and all of it is on disk then; what cannot be written is said
+    /// once.
+    async fn tell_unkept(&mut self, turn: &mut Turn, emit: &mut (dyn FnMut(Event) + Send)) {
         self.conversation.save(turn);
+        if let Some(record) = &mut self.conversation.record {
+            record.sync().await;
+        }
         if let Some(message) = self.conversation.record.as_mut().and_then(Record::problem) {
             emit(Event::Notice { message });
         }
@@ -241,7 +246,7 @@ impl Session {
         self.conversation.memories.clear();
         let Some(memory) = self.memory.as_ref().filter(|_| self.parts.strategy.remembers()) else { return };
         let told = tokio::select! {
-            told = memory.told(text) => told,
+            told = memory.told(text).instrument(tracing::debug_span!("recall")) => told,
             () = cancel.cancelled() => return,
         };
         let (memories, notices) = told;
