@@ -14,8 +14,9 @@ const ODD: [&str; 14] =
 
 fn found(home: &Home, words: &str, flags: &[&str]) -> Vec<String> {
     let args = [&["memory", "search", "--json"], flags, &["--", words]].concat();
-    let notes = home.run(&args).ok().json()["notes"].as_array().unwrap().clone();
-    notes.iter().map(|found| found["note"]["text"].as_str().or(found["text"].as_str()).unwrap().to_owned()).collect()
+    let searched = home.run(&args).ok().json();
+    let found = searched["found"].as_array().unwrap_or_else(|| panic!("{searched}"));
+    found.iter().map(|found| found["note"]["text"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -77,7 +78,10 @@ fn fault_6_a_replaced_note_leaves_nothing_of_the_old_one_in_the_index() {
         let args =
             [&["memory", "accept", proposal.as_str()][..], if id.is_empty() { &[] } else { &["--replacing", &id] }];
         let _ = home.run(&args.concat()).ok();
-        id = proposal;
+        // It may have taken the place of the one before, with its name.
+        let notes = home.run(&["memory", "list", "--json"]).ok().json()["notes"].as_array().unwrap().clone();
+        assert_eq!(notes.len(), 1, "{notes:#?}");
+        notes[0]["id"].as_str().unwrap().clone_into(&mut id);
     }
     for look in 0..2 {
         assert_eq!(found(&home, "5411", &[]), ["第11版 the port is 5411"], "look {look}");
@@ -237,7 +241,10 @@ fn fault_8_arguments_may_be_called_like_anything() {
         "parameters": {"type": "object", "required": NAMES, "properties": each(json!({"type": "string"}))},
         "examples": [{"args": each(json!("x")), "returns": vec!["x"; NAMES.len()].join("+")}],
     });
-    let code = "export default function run(all: Record<string, string>): string {\n  return Object.values(all).join('+');\n}\n";
+    let list = NAMES.join(", ");
+    let code = format!(
+        "export default function run({{ {list} }}: Record<string, string>): string {{\n  return [{list}].join('+');\n}}\n"
+    );
     let provider = Provider::start(vec![
         Reply::Call("register_capability", json!({"definition": definition, "code": code})),
         Reply::Call("execute_capability", json!({"name": "join_words", "args": each(json!("y"))})),

@@ -36,8 +36,8 @@ fn fault_9_a_time_limit_ends_all_that_a_command_started_and_keeps_what_it_printe
 fn fault_9_a_command_inherits_no_variable() {
     let mut bench = Bench::new();
     bench.home = Home::new().var("MY_API_TOKEN", "sk-inherited-secret").var("LD_PRELOAD_NOTE", "inherited");
-    let told = shell(&bench, "env; cat /proc/self/environ | tr '\\0' '\\n'; cat /proc/1/environ | tr '\\0' '\\n'", 10);
-    assert!(told.text.contains("PATH="), "{}", told.text);
+    let told = shell(&bench, "env; export -p; echo end", 10);
+    assert!(told.ok && told.text.contains("PATH=") && told.text.contains("end"), "{}", told.text);
     assert!(!told.text.contains("inherited") && !told.text.contains("JARVIS_HOME"), "{}", told.text);
 }
 
@@ -87,7 +87,7 @@ fn fault_11_keys_start_up_files_and_jarvis_itself_are_out_of_reach_by_any_name()
         (".ssh/id_ed25519", "PRIVATE KEY"),
         (".ssh/authorized_keys", "ssh-ed25519 mine"),
         (".aws/credentials", "aws_secret"),
-        (".gnupg/secring.gpg", "ring"),
+        (".gnupg/secring.gpg", "OLD RING"),
     ];
     for (name, text) in &before {
         bench.home.write(name, text);
@@ -182,8 +182,14 @@ fn fault_12_no_spelling_of_a_private_address_is_reached() {
         "http://169.254.169.254/latest/meta-data/".to_owned(),
         "http://metadata.google.internal/".to_owned(),
     ];
+    let by_name: Vec<(&'static str, Value)> =
+        urls[..1].iter().map(|url| ("http_request", json!({"url": url}))).collect();
+    for told in bench.calls(&by_name, &AUTO) {
+        assert!(!told.ok, "a name that leads to this machine: {}", told.text.chars().take(200).collect::<String>());
+    }
     let calls: Vec<(&'static str, Value)> = urls.iter().map(|url| ("http_request", json!({"url": url}))).collect();
-    for (told, url) in bench.calls(&calls, &AUTO).into_iter().zip(&urls) {
+    // Where nobody is there to say yes; a host that was allowed is no yes to another one.
+    for (told, url) in bench.calls(&calls, &["--allow-net", "example.com"]).into_iter().zip(&urls) {
         assert!(!told.ok, "{url}: {}", told.text.chars().take(200).collect::<String>());
     }
     assert_eq!(taken.load(Ordering::Relaxed), 0, "the server of this machine was reached");
@@ -259,24 +265,30 @@ fn fault_14_python_that_was_made_is_loaded_with_its_truth_values_and_its_indenta
     let schema = json!({"type": "object", "required": ["text"], "properties": {
         "text": {"type": "string"},
         "loud": {"type": "boolean", "default": false, "description": "true: capitals; null is never given"}}});
-    let examples = json!([{"args": {"text": "hé"}, "returns": {"text": "hé", "loud": false, "more": null}},
-                          {"args": {"text": "hé", "loud": true}, "returns": {"text": "HÉ", "loud": true, "more": null}}]);
+    let examples = |loud: &str| {
+        json!([{"args": {"text": "Hé"}, "returns": {"text": "Hé", "loud": false, "more": null}},
+               {"args": {"text": "Hé", "loud": true}, "returns": {"text": loud, "loud": true, "more": null}}])
+    };
     let code = "def run(args, ctx):\n    loud = args.get(\"loud\", False)\n    text = args[\"text\"]\n    if loud:\n        text = text.upper()\n    return {\"text\": text, \"loud\": loud, \"more\": None}\n";
     // As models write it: below a line of words, and moved to the right as a whole.
-    let indented: String = code.lines().map(|line| format!("    {line}\n")).collect();
-    for (name, code) in [("say_text", code.to_owned()), ("say_it", format!("\n{indented}"))] {
-        let make = json!({"name": name, "description": format!("Says a text, loud or not ({name})."), "parameters_schema": schema,
-            "code": code, "examples": examples, "runtime": "python"});
-        let run = json!({"name": name, "args": {"text": "früh", "loud": true}});
+    let indented: String = code.replace("upper", "lower").lines().map(|line| format!("    {line}\n")).collect();
+    let cases = [
+        ("say_text", "Says a text, in capitals if it is loud.", "HÉ", "FRÜH", code.to_owned()),
+        ("whisper_text", "Gives a text back, in small letters on demand.", "hé", "früh", format!("\n{indented}")),
+    ];
+    for (name, description, shown, ran, code) in cases {
+        let make = json!({"name": name, "description": description, "parameters_schema": schema,
+            "code": code, "examples": examples(shown), "runtime": "python"});
+        let run = json!({"name": name, "args": {"text": "Früh", "loud": true}});
         let told = bench.calls(&[("create_tool", make), ("execute_capability", run)], &AUTO);
-        assert!(told[0].ok || name == "say_it", "{}", told[0].text);
+        assert!(told[0].ok || name == "whisper_text", "{}", told[0].text);
         if told[0].ok {
-            assert!(told[1].ok && told[1].text.contains("FRÜH"), "{}", told[1].text);
+            assert!(told[1].ok && told[1].text.contains(ran), "{}", told[1].text);
         } else {
             // What is no Python is refused in its writer's own lines, and nothing is left of it.
             assert!(told[0].text.contains("indent"), "{}", told[0].text);
             let shown = bench.home.run(&["cap", "list", "--json"]).ok().out;
-            assert!(!shown.contains("\"say_it\""), "{shown}");
+            assert!(!shown.contains("\"whisper_text\""), "{shown}");
         }
     }
     // What was made is there in a later process, and by hand.
