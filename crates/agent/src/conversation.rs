@@ -38,7 +38,7 @@ impl Conversation {
         Self { strategy, ..Self::default() }
     }
 
-    /// One step of the conversation; on disk when this returns, where it is kept.
+    /// One step of the conversation; in the session's file when this returns, where it is kept.
     pub fn push(&mut self, messages: impl IntoIterator<Item = Message>, turn: &mut Turn) {
         self.history.extend(messages);
         self.save(turn);
@@ -202,7 +202,14 @@ fn without_images(history: &[Message]) -> Option<Vec<Message>> {
 /// Calls of the last reply that have no result.
 fn open_calls(history: &[Message]) -> Vec<String> {
     let Some(reply) = history.iter().rposition(|m| m.role != Role::Tool) else { return Vec::new() };
-    let answered: Vec<&str> = history[reply..].iter().filter_map(|m| m.tool_call_id.as_deref()).collect();
-    let calls = history[reply].tool_calls.iter().map(|call| call.id.clone());
-    calls.filter(|id| !answered.contains(&id.as_str())).collect()
+    let mut answered: Vec<&str> = history[reply..].iter().filter_map(|m| m.tool_call_id.as_deref()).collect();
+    let mut open = Vec::new();
+    for call in &history[reply].tool_calls {
+        // Some providers give two calls of one reply the same id; each has a result of its own.
+        match answered.iter().position(|id| *id == call.id) {
+            Some(at) => drop(answered.remove(at)),
+            None => open.push(call.id.clone()),
+        }
+    }
+    open
 }

@@ -12,6 +12,7 @@ use jarvis_model::{Completion, Delta, Finish, ModelError, ModelHandle, estimate_
 use jarvis_protocol::{ErrorBody, Event, Message, Purpose, Role, StopReason, ToolCall, ToolSpec, value_text};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 const SYSTEM: &str = "You are jarvis, an agent that grows its own tools. For anything that needs computing, exact data or \
 effects: call list_capabilities; if one fits, call execute_capability; if none fits, write one with register_capability and \
@@ -48,12 +49,14 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
     let mut failures: Vec<ToolCall> = Vec::new();
     let mut said = String::new();
     loop {
-        let sent = match conversation.for_model(model, kept, turn, emit, cancel).await {
+        let context = conversation.for_model(model, kept, turn, emit, cancel);
+        let sent = match context.instrument(tracing::debug_span!("context")).await {
             Ok(sent) => sent,
             Err(ModelError::Cancelled) => return Ok((said, StopReason::Cancelled)),
             Err(error) => return Err(error.body()),
         };
-        let reply = match ask(now, model, &system, sent, tools, emit, cancel).await {
+        let asked = ask(now, model, &system, sent, tools, emit, cancel);
+        let reply = match asked.instrument(tracing::debug_span!("model")).await {
             Ok(reply) => reply,
             Err(ModelError::Cancelled) => return Ok((said, StopReason::Cancelled)),
             Err(error) => return Err(error.body()),
@@ -71,7 +74,7 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
         }
         // Before anything is run: what dies with the process is known to have been begun.
         conversation.push([with_calls(&reply)], turn);
-        let mut answers = Vec::new();
+        let mut unreadable = Vec::new();
         for call in &reply.malformed_calls {
             let problem = format!(
                 "the arguments could not be read, nothing was run: {}. They were: {}",
@@ -84,12 +87,12 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
                 content: json!({"error": problem}),
                 duration_ms: 0.0,
             });
-            answers.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
+            unreadable.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
         }
         tools.allot(turn, &reply.tool_calls);
         let (outcomes, fatal) = calls::run(tools, &reply.tool_calls, emit, approver, cancel).await;
         tools.settle(turn);
-        let mut repeated = false;
+        let (mut answers, mut repeated) = (Vec::new(), false);
         for (call, outcome) in reply.tool_calls.iter().zip(outcomes) {
             match &outcome.did {
                 Some(Did::Registered(name)) => built(turn, tools.forge(), name, emit),
@@ -116,6 +119,8 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
                 }
             }
         }
+        // In the order of the calls, where they stand behind the others.
+        answers.extend(unreadable);
         conversation.push(answers, turn);
         if let Some(body) = fatal {
             return Err(body);

@@ -5,6 +5,7 @@ use crate::checkpoint::Changes;
 use crate::context::Summary;
 use jarvis_memory::{Loaded, NewSession, SessionError, SessionStore, SessionWriter};
 use jarvis_protocol::{Message, Usage};
+use tracing::Instrument as _;
 
 /// Where a session is kept. It is there from its first message on.
 #[derive(Debug)]
@@ -35,7 +36,8 @@ impl Record {
     /// The session's id; it is made now if there is none.
     pub(crate) fn begin(&mut self) -> Option<String> {
         if self.writer.is_none() {
-            match self.store.create(self.new.clone()) {
+            let created = tracing::debug_span!("session").in_scope(|| self.store.create(self.new.clone()));
+            match created {
                 Ok(writer) => self.writer = Some(writer),
                 Err(error) => self.problem = Some(error),
             }
@@ -96,10 +98,24 @@ impl Record {
 
     fn write(&mut self, work: impl FnOnce(&mut SessionWriter) -> Result<(), SessionError>) -> bool {
         let Some(writer) = &mut self.writer else { return false };
+        let _span = tracing::debug_span!("session").entered();
         let done = work(writer);
         let ok = done.is_ok();
         self.problem = done.err();
         ok
+    }
+
+    /// Waits until all that was written is on disk, without holding up other conversations of this process.
+    pub(crate) async fn sync(&mut self) {
+        if self.writer.is_none() {
+            return;
+        }
+        let store = self.store.clone();
+        let syncing = tokio::task::spawn_blocking(move || store.sync());
+        // Where the process is ending and no thread is left, what was written is in the file all the same.
+        if let Ok(Err(error)) = syncing.instrument(tracing::debug_span!("sync")).await {
+            self.problem = Some(error);
+        }
     }
 
     /// What keeps it from being written, the first time.

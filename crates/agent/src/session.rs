@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 /// How a model is led.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -250,7 +251,7 @@ impl Session {
                     }
                     _ => {}
                 }
-                self.tell_unkept(&mut turn, emit);
+                self.tell_unkept(&mut turn, emit).await;
                 if !matches!(stop_reason, StopReason::Cancelled | StopReason::Refused) {
                     self.begin_title();
                 }
@@ -270,7 +271,7 @@ impl Session {
                 } else if at > 0 {
                     emit(Event::Notice { message: "the message is not part of the conversation".to_owned() });
                 }
-                self.tell_unkept(&mut turn, emit);
+                self.tell_unkept(&mut turn, emit).await;
                 failed(error, &turn, emit)
             }
         }
@@ -285,13 +286,17 @@ impl Session {
         let mut turn = Turn::start(self.parts.limits);
         let done = self.conversation.compact(&self.parts.model, &mut turn, emit, cancel).await;
         self.usage.add(turn.usage);
-        self.tell_unkept(&mut turn, emit);
+        self.tell_unkept(&mut turn, emit).await;
         done.map_err(|e| e.body())
     }
 
-    /// What was spent without a message is written too; what cannot be written is said once.
-    fn tell_unkept(&mut self, turn: &mut Turn, emit: &mut (dyn FnMut(Event) + Send)) {
+    /// What was spent without a message is written too, and all of it is on disk then; what cannot be written is said
+    /// once.
+    async fn tell_unkept(&mut self, turn: &mut Turn, emit: &mut (dyn FnMut(Event) + Send)) {
         self.conversation.save(turn);
+        if let Some(record) = &mut self.conversation.record {
+            record.sync().await;
+        }
         if let Some(message) = self.conversation.record.as_mut().and_then(Record::problem) {
             emit(Event::Notice { message });
         }
@@ -302,7 +307,7 @@ impl Session {
         self.conversation.memories.clear();
         let Some(memory) = self.memory.as_ref().filter(|_| self.parts.strategy.remembers()) else { return };
         let told = tokio::select! {
-            told = memory.told(text) => told,
+            told = memory.told(text).instrument(tracing::debug_span!("recall")) => told,
             () = cancel.cancelled() => return,
         };
         let (memories, notices) = told;

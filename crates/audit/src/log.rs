@@ -9,28 +9,39 @@ use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// Of a torn line, what is kept in the record about it, characters.
 const TORN_KEPT: usize = 2000;
 
-/// The log of one home. Several processes may append at once.
-pub struct AuditLog {
+/// The log of one home. Several processes may append at once. Cheap to clone.
+#[derive(Clone)]
+pub struct AuditLog(Arc<Shared>);
+
+struct Shared {
     dir: PathBuf,
     /// The open lock file, made by the first append.
     lock: Mutex<Option<File>>,
+    /// Records that wait for the lock. Whoever has it writes all of them: the disk is waited for once.
+    waiting: Mutex<Vec<Waiting>>,
+}
+
+struct Waiting {
+    month: String,
+    record: Record,
+    appended: Arc<Mutex<Option<Result<u64, AuditError>>>>,
 }
 
 impl AuditLog {
     /// Touches nothing: the folder is made by the first record.
     pub fn open(dir: PathBuf) -> AuditLog {
-        AuditLog { dir, lock: Mutex::new(None) }
+        AuditLog(Arc::new(Shared { dir, lock: Mutex::new(None), waiting: Mutex::default() }))
     }
 
     pub fn dir(&self) -> &Path {
-        &self.dir
+        &self.0.dir
     }
 
     /// Appends `record` with its secrets taken out and returns its number. Intents, decisions and changes of the
@@ -47,22 +58,47 @@ impl AuditLog {
             detail: redact_value(&record.detail),
             ..record
         };
-        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let lock = match lock.as_mut() {
-            Some(lock) => lock,
-            None => lock.insert(open_lock(&self.dir)?),
+        let appended = Arc::default();
+        locked(&self.0.waiting).push(Waiting { month, record, appended: Arc::clone(&appended) });
+        let mut lock = locked(&self.0.lock);
+        // Perhaps it was written along with another one meanwhile.
+        if let Some(appended) = locked(&appended).take() {
+            return appended;
+        }
+        let batch = std::mem::take(&mut *locked(&self.0.waiting));
+        let numbers = self.append_all(&mut lock, &batch);
+        for (waiting, number) in batch.iter().zip(numbers) {
+            *locked(&waiting.appended) = Some(number);
+        }
+        let appended = locked(&appended).take();
+        // It was in the queue when the batch was taken from it, by this call or by one before.
+        appended.unwrap_or_else(|| Err(AuditError::io("append to", &self.0.dir, std::io::Error::other("lost record"))))
+    }
+
+    /// A result for each of `batch`.
+    fn append_all(&self, slot: &mut Option<File>, batch: &[Waiting]) -> Vec<Result<u64, AuditError>> {
+        let dir = &self.0.dir;
+        let mut work = || -> Result<Vec<Result<u64, AuditError>>, AuditError> {
+            let lock = match slot.as_mut() {
+                Some(lock) => lock,
+                None => slot.insert(open_lock(dir)?),
+            };
+            acquire(lock, dir)?;
+            let appended = append_locked(dir, batch);
+            let _ = lock.unlock();
+            appended
         };
-        acquire(lock, &self.dir)?;
-        let appended = append_locked(&self.dir, &month, &record);
-        let _ = lock.unlock();
-        appended
+        match work() {
+            Ok(numbers) => numbers,
+            Err(error) => batch.iter().map(|_| Err(error.again())).collect(),
+        }
     }
 
     /// The last `n` entries that pass, the oldest first.
     pub fn tail(&self, n: usize, filter: &Filter) -> Result<Tail, AuditError> {
         let mut tail = Tail::default();
-        'files: for name in files(&self.dir)?.iter().rev() {
-            let path = self.dir.join(name);
+        'files: for name in files(self.dir())?.iter().rev() {
+            let path = self.dir().join(name);
             let bytes = fs::read(&path).map_err(|e| AuditError::io("read", &path, e))?;
             for line in bytes.split(|b| *b == b'\n').rev().filter(|line| !line.is_empty()) {
                 if tail.entries.len() == n {
@@ -113,38 +149,63 @@ fn acquire(lock: &File, dir: &Path) -> Result<(), AuditError> {
     }
 }
 
-fn append_locked(dir: &Path, month: &str, record: &Record) -> Result<u64, AuditError> {
+fn append_locked(dir: &Path, batch: &[Waiting]) -> Result<Vec<Result<u64, AuditError>>, AuditError> {
     let (mut head, found) = current(dir)?;
-    if let Some(found) = found {
+    if let Some((found, first)) = found.zip(batch.first()) {
         let about = Record {
-            at: record.at.clone(),
+            at: first.record.at.clone(),
             actor: "audit".to_owned(),
             kind: Kind::Audit,
             subject: "log".to_owned(),
             detail: redact_value(&found),
         };
-        head = write_line(dir, &head, month, &about, true)?;
+        head = write_lines(dir, &head, &first.month, &[&about])?;
     }
-    let on_disk = match record.kind {
-        Kind::Intent | Kind::Decision | Kind::Registry | Kind::Audit => true,
-        Kind::Outcome | Kind::Forge => false,
-    };
-    Ok(write_line(dir, &head, month, record, on_disk)?.seq)
+    let mut numbers = Vec::with_capacity(batch.len());
+    // Almost always one: they wait for milliseconds.
+    for month in batch.chunk_by(|one, next| one.month == next.month) {
+        let Some(first) = month.first() else { continue };
+        let records: Vec<&Record> = month.iter().map(|waiting| &waiting.record).collect();
+        let from = head.seq + 1;
+        match write_lines(dir, &head, &first.month, &records) {
+            Ok(next) => head = next,
+            Err(error) => {
+                numbers.extend(batch[numbers.len()..].iter().map(|_| Err(error.again())));
+                break;
+            }
+        }
+        numbers.extend((from..=head.seq).map(Ok));
+    }
+    Ok(numbers)
 }
 
-fn write_line(dir: &Path, head: &Head, month: &str, record: &Record, on_disk: bool) -> Result<Head, AuditError> {
-    let seq = head.seq + 1;
-    let (line, hash) = chain::line(&head.hash, seq, record)?;
+fn is_on_disk(kind: Kind) -> bool {
+    match kind {
+        Kind::Intent | Kind::Decision | Kind::Registry | Kind::Audit => true,
+        Kind::Outcome | Kind::Forge => false,
+    }
+}
+
+/// All of `records`, or none of them.
+fn write_lines(dir: &Path, head: &Head, month: &str, records: &[&Record]) -> Result<Head, AuditError> {
+    let (mut lines, mut seq, mut hash) = (String::new(), head.seq, head.hash.clone());
+    for record in records {
+        seq += 1;
+        let (line, next) = chain::line(&hash, seq, record)?;
+        lines.push_str(&line);
+        hash = next;
+    }
+    let on_disk = records.iter().any(|record| is_on_disk(record.kind));
     // A clock that was set back does not send the chain to an older file.
     let name = format!("{month}.jsonl").max(head.file.clone());
     let path = dir.join(&name);
     let new = !path.exists();
     let before = if name == head.file { head.bytes } else { 0 };
     let mut file = private::file().append(true).open(&path).map_err(|e| AuditError::io("open", &path, e))?;
-    let head = Head { seq, hash, file: name, bytes: before + line.len() as u64 };
+    let head = Head { seq, hash, file: name, bytes: before + lines.len() as u64 };
     let mut write = || -> Result<(), AuditError> {
         let io = |e| AuditError::io("write", &path, e);
-        file.write_all(line.as_bytes()).map_err(io)?;
+        file.write_all(lines.as_bytes()).map_err(io)?;
         if on_disk {
             file.sync_data().map_err(io)?;
         }
@@ -276,4 +337,8 @@ fn last_line(dir: &Path, names: &[String]) -> Result<Head, AuditError> {
     }
     let file = names.first().cloned().unwrap_or_default();
     Ok(Head { file, ..Head::start() })
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -87,6 +87,19 @@ impl AuditError {
         AuditError::Io { action, path: path.to_owned(), source }
     }
 
+    /// The same for another record that was to be written with this one.
+    pub(crate) fn again(&self) -> Self {
+        let source = |kind, text: String| std::io::Error::new(kind, text);
+        match self {
+            AuditError::Io { action, path, source: e } => Self::io(action, path, source(e.kind(), e.to_string())),
+            AuditError::Time(time) => AuditError::Time(time.clone()),
+            AuditError::Busy { dir, seconds } => AuditError::Busy { dir: dir.clone(), seconds: *seconds },
+            AuditError::Encode(e) => {
+                AuditError::Encode(serde_json::Error::io(source(std::io::ErrorKind::InvalidData, e.to_string())))
+            }
+        }
+    }
+
     /// How front ends show it.
     pub fn body(&self) -> ErrorBody {
         let (kind, hint) = match self {

@@ -84,6 +84,7 @@ impl Dispatch {
             egress: execution.egress.clone(),
             at,
         };
+        let counted = tracing::debug_span!("statistics").entered();
         let used = match self.parts.registry.record_use(&capability.name, &run, failed.as_ref(), telling) {
             Ok(used) => used,
             Err(error) => {
@@ -91,6 +92,7 @@ impl Dispatch {
                 return (vec![Event::Notice { message }], None);
             }
         };
+        drop(counted);
         if ok || !telling || used.recent_failures() < FAILURES {
             return (Vec::new(), None);
         }

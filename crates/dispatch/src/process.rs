@@ -8,6 +8,7 @@ use jarvis_sandbox::{JailClass, JailStream, ProcessDone, Stdin};
 use serde_json::json;
 use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 /// One process, as it was asked for.
 pub struct ProcessRequest {
@@ -40,8 +41,9 @@ impl Dispatch {
             "preset": plan.preset, "read": plan.read, "network": plan.network, "limits": plan.limits,
             "env": env.iter().map(|(name, _)| name).collect::<Vec<_>>(), "why": permit.why(),
         });
-        self.record(Kind::Intent, &subject, intent)?;
-        match self.parts.processes.run(permit, program, env, stdin, cancel, on_output).await {
+        self.record_aside(Kind::Intent, &subject, intent).await?;
+        let running = self.parts.processes.run(permit, program, env, stdin, cancel, on_output);
+        match running.instrument(tracing::debug_span!("sandbox")).await {
             Ok(done) => {
                 let exit = &done.outcome.exit;
                 let outcome = json!({
@@ -50,7 +52,7 @@ impl Dispatch {
                     "wall_us": exit.wall_us, "cpu_us": exit.cpu_us, "peak_memory_kb": exit.peak_memory_kb,
                     "isolation": done.outcome.layers, "egress": done.egress,
                 });
-                self.record(Kind::Outcome, &subject, outcome)?;
+                self.record_aside(Kind::Outcome, &subject, outcome).await?;
                 if exit.class == JailClass::Cancelled {
                     return Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
                 }
@@ -58,7 +60,8 @@ impl Dispatch {
             }
             Err(error) => {
                 let body = crate::run::sandbox_error(&error);
-                self.record(Kind::Outcome, &subject, json!({"subject": {"kind": "process"}, "error": body.message}))?;
+                let outcome = json!({"subject": {"kind": "process"}, "error": body.message});
+                self.record_aside(Kind::Outcome, &subject, outcome).await?;
                 Err(CallError::Fatal(body))
             }
         }

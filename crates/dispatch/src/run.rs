@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 pub struct Parts {
     pub registry: Registry,
@@ -33,6 +34,13 @@ pub struct Parts {
 
 pub struct Dispatch {
     pub(crate) parts: Parts,
+    pub(crate) view: Option<View>,
+}
+
+/// What is read in place of one file that nobody else reads: jarvis's own settings, without what is secret in them.
+pub(crate) struct View {
+    pub path: PathBuf,
+    pub shown: Box<dyn Fn() -> Result<String, ErrorBody> + Send + Sync>,
 }
 
 /// A registered capability that ran and gave a value.
@@ -44,7 +52,17 @@ pub struct Ran {
 
 impl Dispatch {
     pub fn new(parts: Parts) -> Self {
-        Self { parts }
+        Self { parts, view: None }
+    }
+
+    /// Who reads the file at `path` (absolute) by `file_read` is told what `shown` gives; the file itself stays closed.
+    #[must_use]
+    pub fn with_view(
+        self,
+        path: PathBuf,
+        shown: impl Fn() -> Result<String, ErrorBody> + Send + Sync + 'static,
+    ) -> Self {
+        Self { view: Some(View { path, shown: Box::new(shown) }), ..self }
     }
 
     pub fn registry(&self) -> &Registry {
@@ -93,7 +111,8 @@ impl Dispatch {
         emit: &mut (dyn FnMut(Event) + Send),
         cancel: &CancellationToken,
     ) -> Result<Ran, CallError> {
-        let (capability, code) = self.resolve(name)?;
+        let resolved = tracing::debug_span!("registry").in_scope(|| self.resolve(name));
+        let (capability, code) = resolved?;
         let args = alias::arguments(&capability, name, args);
         check_arguments(&capability.parameters, &args).map_err(|problem| {
             CallError::respond(ErrorKind::Usage, format!("`{}`: {problem}", capability.signature()))
@@ -265,9 +284,15 @@ impl Dispatch {
             "subject": subject, "args_digest": digest(plan.args.to_string().as_bytes()),
             "grants": plan.grants, "limits": plan.limits, "why": permit.why(),
         });
-        self.record(Kind::Intent, &name, frame.mark(intent))?;
+        // From here on: the intent gets to the audit even if nobody waits for it any more.
         let mut begun = Begun { dispatch: self, subject: &subject, frame, ended: false };
-        let executed = self.parts.executor.run_among(permit, Some(frame.nesting()), cancel).await;
+        if let Err(error) = self.record_aside(Kind::Intent, &name, frame.mark(intent)).await {
+            begun.ended = true;
+            return Err(error);
+        }
+        let running = self.parts.executor.run_among(permit, Some(frame.nesting()), cancel);
+        let executed = running.instrument(tracing::debug_span!("sandbox")).await;
+        // What is appended from here on gets there, also if nobody waits for it.
         begun.ended = true;
         match executed {
             Ok(mut execution) => {
@@ -277,13 +302,13 @@ impl Dispatch {
                 if let Some(error) = &mut execution.error {
                     error.message = redact(&error.message);
                 }
-                self.record(Kind::Outcome, &name, frame.mark(outcome(&subject, &execution)))?;
-                Ok(execution)
+                let outcome = frame.mark(outcome(&subject, &execution));
+                self.record_aside(Kind::Outcome, &name, outcome).await.map(|()| execution)
             }
             Err(error) => {
                 let body = sandbox_error(&error);
-                self.record(Kind::Outcome, &name, frame.mark(json!({"subject": subject, "error": body.message})))?;
-                Err(CallError::Fatal(body))
+                let outcome = frame.mark(json!({"subject": subject, "error": body.message}));
+                self.record_aside(Kind::Outcome, &name, outcome).await.and(Err(CallError::Fatal(body)))
             }
         }
     }
@@ -295,14 +320,30 @@ impl Dispatch {
     }
 
     pub(crate) fn record(&self, kind: Kind, subject: &str, detail: Value) -> Result<(), CallError> {
-        let record = Record {
+        let _span = tracing::debug_span!("audit").entered();
+        let record = self.about(kind, subject, detail);
+        self.parts.audit.append(record).map(|_| ()).map_err(|e| CallError::Fatal(e.body()))
+    }
+
+    /// As [`Dispatch::record`], for the calls of a turn: other conversations of this process go on while it waits for the
+    /// disk, and those that wait together wait once.
+    pub(crate) async fn record_aside(&self, kind: Kind, subject: &str, detail: Value) -> Result<(), CallError> {
+        let (audit, record) = (self.parts.audit.clone(), self.about(kind, subject, detail));
+        let appending = tokio::task::spawn_blocking(move || audit.append(record));
+        match appending.instrument(tracing::debug_span!("audit")).await {
+            Ok(appended) => appended.map(|_| ()).map_err(|e| CallError::Fatal(e.body())),
+            Err(gone) => Err(CallError::Fatal(ErrorBody::new(ErrorKind::Internal, format!("the audit: {gone}")))),
+        }
+    }
+
+    fn about(&self, kind: Kind, subject: &str, detail: Value) -> Record {
+        Record {
             at: self.now().to_string(),
             actor: self.parts.actor.clone(),
             kind,
             subject: subject.to_owned(),
             detail,
-        };
-        self.parts.audit.append(record).map(|_| ()).map_err(|e| CallError::Fatal(e.body()))
+        }
     }
 }
 

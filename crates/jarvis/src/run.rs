@@ -1,7 +1,7 @@
 //! Wiring: one dispatch, one forge, one session, out of the settings and the flags.
 
 use crate::cli::{Place, Reach, Tape, Turn};
-use crate::config::{Settings, Tools};
+use crate::config::{Settings, Tools, view as config_view};
 use crate::error::{Outcome, config, disk, failed, usage};
 use crate::home::Home;
 use crate::kept::Kept;
@@ -113,7 +113,8 @@ pub fn dispatch_in(
         allowed_hosts: reach.allow_net.clone(),
         ..Policy::closed()
     };
-    Ok(Dispatch::new(Parts {
+    let (config_file, own) = (std::path::absolute(home.config()).map_err(|e| disk(home.root(), &e))?, home.clone());
+    let dispatch = Dispatch::new(Parts {
         registry: registry(home)?,
         audit: AuditLog::open(home.audit()),
         executor: executor_in(settings, home, workspace.clone())?,
@@ -123,7 +124,8 @@ pub fn dispatch_in(
         workspace,
         shell: programs::find("bash").or_else(|| programs::find("sh")),
         home: person(),
-    }))
+    });
+    Ok(dispatch.with_view(config_file, move || config_view(&own)))
 }
 
 /// Places of keys and of other people's sessions, below the person's home: no grant reaches them.

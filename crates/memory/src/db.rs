@@ -21,8 +21,8 @@ pub(crate) enum DbError {
     Newer { part: &'static str, found: usize, known: usize },
 }
 
-/// `durable`: a commit that was reported is there after a power cut, too.
-pub(crate) fn open(path: &Path, part: &'static str, steps: Steps, durable: bool) -> Result<Connection, DbError> {
+/// What was committed is safe from the end of a process; a power cut may take the last commits, never the file.
+pub(crate) fn open(path: &Path, part: &'static str, steps: Steps) -> Result<Connection, DbError> {
     if let Some(folder) = path.parent() {
         // If this fails, opening the file says so.
         let _ = std::fs::create_dir_all(folder);
@@ -33,7 +33,7 @@ pub(crate) fn open(path: &Path, part: &'static str, steps: Steps, durable: bool)
     let mut db = Connection::open(path)?;
     db.busy_timeout(LONGEST_WAIT)?;
     patiently(|| db.pragma_update(None, "journal_mode", "WAL"))?;
-    db.pragma_update(None, "synchronous", if durable { "FULL" } else { "NORMAL" })?;
+    db.pragma_update(None, "synchronous", "NORMAL")?;
     db.pragma_update(None, "secure_delete", "ON")?;
     db.set_prepared_statement_cache_capacity(64);
     migrate(&mut db, part, steps)?;
@@ -151,11 +151,11 @@ mod tests {
         Connection::open(&path).unwrap().execute_batch("CREATE TABLE strange (a); PRAGMA user_version = 7").unwrap();
         const ONE: Steps = &["CREATE TABLE a (x)"];
         const TWO: Steps = &["CREATE TABLE a (x)", "ALTER TABLE a ADD COLUMN y"];
-        drop(open(&path, "a", ONE, true).unwrap());
-        open(&path, "b", &["CREATE TABLE b (x)"], true).unwrap();
-        let db = open(&path, "a", TWO, true).unwrap();
+        drop(open(&path, "a", ONE).unwrap());
+        open(&path, "b", &["CREATE TABLE b (x)"]).unwrap();
+        let db = open(&path, "a", TWO).unwrap();
         db.execute_batch("INSERT INTO a (x, y) VALUES (1, 2); SELECT * FROM strange; SELECT * FROM b").unwrap();
-        assert!(matches!(open(&path, "a", ONE, true), Err(DbError::Newer { found: 2, known: 1, .. })));
+        assert!(matches!(open(&path, "a", ONE), Err(DbError::Newer { found: 2, known: 1, .. })));
         assert_eq!(db.query_row("PRAGMA user_version", [], |r| r.get::<_, i64>(0)).unwrap(), 7);
     }
 }

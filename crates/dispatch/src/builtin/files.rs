@@ -2,6 +2,7 @@
 
 use super::{Call, capped, told};
 use crate::CallError;
+use crate::run::View;
 use jarvis_policy::Reach;
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_sandbox::{SearchWish, ToolWork};
@@ -87,13 +88,30 @@ pub(super) async fn bytes_of(call: &mut Call<'_>, path: &str, inside: bool) -> R
     }
 }
 
+/// What stands for the file; nothing of the disk is opened for it here, so no yes is due.
+async fn viewed(call: &mut Call<'_>, view: &View) -> Result<Vec<u8>, CallError> {
+    let path = view.path.to_string_lossy().into_owned();
+    let permit = call.permit(Reach::Read { path, inside: true }).await?;
+    call.intent(&permit).await?;
+    let shown = (view.shown)();
+    call.outcome(match &shown {
+        Ok(text) => json!({"exit": "ok", "bytes": text.len(), "masked": true}),
+        Err(error) => json!({"exit": "failed", "error": error.message}),
+    })
+    .await?;
+    shown.map(String::into_bytes).map_err(CallError::RespondToModel)
+}
+
 fn missing(path: &str) -> CallError {
     refuse(ErrorKind::NotFound, format!("文件不存在 (no such file): {path}"))
 }
 
 pub(super) async fn read(call: &mut Call<'_>, args: Read) -> Result<Value, CallError> {
     let (path, inside) = call.place(&args.path)?;
-    let bytes = bytes_of(call, &path, inside).await?.ok_or_else(|| missing(&args.path))?;
+    let bytes = match &call.dispatch.view {
+        Some(view) if view.path == Path::new(&path) => viewed(call, view).await?,
+        _ => bytes_of(call, &path, inside).await?.ok_or_else(|| missing(&args.path))?,
+    };
     if bytes.contains(&0) {
         let message = format!("{} is no text: it holds {} bytes of something else", args.path, bytes.len());
         return Err(refuse(ErrorKind::Usage, message));
@@ -209,7 +227,7 @@ pub(super) async fn list(call: &mut Call<'_>, args: List) -> Result<Value, CallE
 pub(super) async fn search(call: &mut Call<'_>, args: Search) -> Result<Value, CallError> {
     let (root, inside) = call.place(&args.path)?;
     let permit = call.permit(Reach::Read { path: root.clone(), inside }).await?;
-    call.intent(&permit)?;
+    call.intent(&permit).await?;
     let wish = SearchWish {
         root: PathBuf::from(&root),
         pattern: args.pattern,
@@ -221,7 +239,8 @@ pub(super) async fn search(call: &mut Call<'_>, args: Search) -> Result<Value, C
     call.outcome(match &done {
         Ok(found) => json!({"exit": "ok", "files": found.files, "matches": found.matches.len()}),
         Err(error) => json!({"exit": "failed", "error": error.name}),
-    })?;
+    })
+    .await?;
     if call.cancel.is_cancelled() {
         return Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
     }

@@ -20,6 +20,7 @@ pub use specs::{builtin_specs, changes_something};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 /// How long a file or a host may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -73,11 +74,12 @@ impl Dispatch {
         args: Value,
         work: impl Future<Output = Result<Value, ErrorBody>> + Send,
     ) -> Result<Value, CallError> {
-        self.record(Kind::Intent, tool, json!({"subject": {"kind": "own"}, "args": args}))?;
+        self.record_aside(Kind::Intent, tool, json!({"subject": {"kind": "own"}, "args": args})).await?;
         let done = work.await;
         let exit = if done.is_ok() { "ok" } else { "failed" };
         let error = done.as_ref().err().map(|body| body.message.as_str());
-        self.record(Kind::Outcome, tool, json!({"subject": {"kind": "own"}, "exit": exit, "error": error}))?;
+        let outcome = json!({"subject": {"kind": "own"}, "exit": exit, "error": error});
+        self.record_aside(Kind::Outcome, tool, outcome).await?;
         done.map_err(CallError::RespondToModel)
     }
 }
@@ -87,11 +89,17 @@ fn read_args<T: DeserializeOwned>(args: &Value) -> Result<T, CallError> {
 }
 
 impl Call<'_> {
-    /// The absolute path, without `..`, and whether it lies in the workspace.
+    /// The absolute path, without `..`, and whether it lies in the workspace. `~` is the person's home folder, as they
+    /// type it.
     fn place(&self, path: &str) -> Result<(String, bool), CallError> {
         let workspace = self.dispatch.workspace();
-        let mut full = if Path::new(path).is_absolute() { PathBuf::from("/") } else { workspace.to_owned() };
-        for part in Path::new(path).components() {
+        let given = Path::new(path);
+        let (mut full, below) = match (given.strip_prefix("~"), &self.dispatch.parts.home) {
+            (Ok(below), Some(home)) => (home.clone(), below),
+            _ if given.is_absolute() => (PathBuf::from("/"), given),
+            _ => (workspace.to_owned(), given),
+        };
+        for part in below.components() {
             match part {
                 Component::Normal(name) => full.push(name),
                 Component::ParentDir => {
@@ -139,27 +147,29 @@ impl Call<'_> {
         Err(CallError::RespondToModel(body.hint("run it where you can be asked, or with --approve auto")))
     }
 
-    fn intent(&self, permit: &ToolPermit) -> Result<(), CallError> {
+    async fn intent(&mut self, permit: &ToolPermit) -> Result<(), CallError> {
         let intent = json!({"subject": {"kind": "tool"}, "reach": permit.reach().to_string(), "why": permit.why()});
-        self.dispatch.record(Kind::Intent, self.tool, intent)
+        self.dispatch.record_aside(Kind::Intent, self.tool, intent).await
     }
 
-    fn outcome(&self, done: Value) -> Result<(), CallError> {
+    async fn outcome(&mut self, done: Value) -> Result<(), CallError> {
         let mut record = json!({"subject": {"kind": "tool"}});
         if let (Some(record), Value::Object(done)) = (record.as_object_mut(), done) {
             record.extend(done);
         }
-        self.dispatch.record(Kind::Outcome, self.tool, record)
+        self.dispatch.record_aside(Kind::Outcome, self.tool, record).await
     }
 
     /// One thing with a file or a host, on the audit before and after.
     async fn work(&mut self, permit: ToolPermit, work: ToolWork) -> Result<Result<ToolDone, ToolError>, CallError> {
-        self.intent(&permit)?;
-        let done = self.dispatch.parts.executor.tool(permit, work, TIMEOUT, self.cancel).await;
+        self.intent(&permit).await?;
+        let doing = self.dispatch.parts.executor.tool(permit, work, TIMEOUT, self.cancel);
+        let done = doing.instrument(tracing::debug_span!("tool")).await;
         self.outcome(match &done {
             Ok(done) => json!({"exit": "ok", "bytes": done.body.len(), "egress": done.egress}),
             Err(error) => json!({"exit": "failed", "error": error.name}),
-        })?;
+        })
+        .await?;
         if self.cancel.is_cancelled() {
             return Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
         }

@@ -3,10 +3,12 @@
 mod edit;
 mod file;
 mod keys;
+mod view;
 
 pub use edit::{edit, set};
 pub use file::{Provider, Settings, Tools, WireName};
 pub use keys::{KEYS, value_of};
+pub use view::view;
 
 use crate::error::{Failure, Outcome, config};
 use crate::home::Home;

@@ -16,6 +16,8 @@ pub enum Reply {
     Later(Duration, Box<Reply>),
     /// A status with a body.
     Status(&'static str, &'static str),
+    /// A stream as it is given here, to the byte.
+    Raw(String),
     /// The beginning of a stream, then the connection is closed.
     Dies,
     /// Headers, then nothing.
@@ -160,6 +162,7 @@ fn answer(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, script: &Mutex<Script
             event(&mut stream, &json!({"choices": [{"index": 0, "delta": {"tool_calls": calls}}]}))?;
             end(&mut stream, "tool_calls")
         }
+        Reply::Raw(stream_text) => write!(stream, "{events}{stream_text}"),
         // Only one pause is made.
         Reply::Later(..) => Ok(()),
         Reply::Status(status, body) => {

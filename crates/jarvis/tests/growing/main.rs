@@ -5,6 +5,7 @@ mod bench;
 mod bounds;
 mod long;
 mod native;
+mod random;
 mod refusals;
 mod reuse;
 mod staged;

@@ -9,6 +9,7 @@ mod list;
 mod mend;
 mod store;
 mod types;
+mod wal;
 mod writer;
 
 pub use error::SessionError;

@@ -1,7 +1,8 @@
 //! The sessions of a home: made, loaded, forked, renamed, deleted.
 
 use super::{
-    Loaded, NewSession, Parent, SessionError, SessionInfo, SessionWriter, lease::Lease, mend, writer::Appended,
+    Loaded, NewSession, Parent, SessionError, SessionInfo, SessionWriter, lease::Lease, mend, wal::Wal,
+    writer::Appended,
 };
 use crate::db::{self, DbError, Examined, Steps};
 use jarvis_protocol::{Message, Role, Usage};
@@ -44,6 +45,9 @@ pub(super) const COLUMNS: &str = "id, title, opening, created, updated, workspac
     cache_write_tokens, reasoning_tokens, estimated";
 
 /// All sessions of one SQLite file. Cloning is cheap; the clones share a connection.
+///
+/// What is written is in the file when a call returns, and stays there however the process ends. Against the end of the
+/// machine's power it is safe after [`SessionStore::sync`], or a second later at the latest while more is written.
 #[derive(Clone, Debug)]
 pub struct SessionStore {
     inner: Arc<Inner>,
@@ -54,6 +58,7 @@ struct Inner {
     path: PathBuf,
     leases: PathBuf,
     db: Mutex<Connection>,
+    wal: Wal,
 }
 
 /// One message as it is stored.
@@ -67,14 +72,35 @@ pub(super) struct Stored {
 impl SessionStore {
     /// Makes the file, and its tables, where they are missing. Beside it stands a folder for locks.
     pub fn open(path: &Path) -> Result<Self, SessionError> {
-        let db = db::open(path, PART, STEPS, true).map_err(|e| SessionError::db(path, &e))?;
-        let inner = Inner { path: path.to_owned(), leases: path.with_extension("leases"), db: Mutex::new(db) };
+        let db = db::open(path, PART, STEPS).map_err(|e| SessionError::db(path, &e))?;
+        let (leases, wal) = (path.with_extension("leases"), Wal::beside(path));
+        let inner = Inner { path: path.to_owned(), leases, db: Mutex::new(db), wal };
         Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Looks at the file of sessions and changes nothing. None where there is none.
     pub fn examine(path: &Path) -> Result<Option<Examined>, SessionError> {
         db::examine(path, PART, STEPS, "sessions").map_err(|e| SessionError::db(path, &e))
+    }
+
+    /// Waits until all that was written is on disk. Waits that come together wait for the disk once.
+    pub fn sync(&self) -> Result<(), SessionError> {
+        self.inner.wal.sync()
+    }
+
+    /// The same, where that was not done for a while.
+    pub(super) fn sync_if_due(&self) -> Result<(), SessionError> {
+        if self.inner.wal.is_due() { self.sync() } else { Ok(()) }
+    }
+
+    /// On disk when it returns.
+    pub(super) fn durably<T>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, SessionError> {
+        let done = self.with(work)?;
+        self.sync()?;
+        Ok(done)
     }
 
     pub(super) fn with<T>(
@@ -204,7 +230,7 @@ impl SessionStore {
         state: Option<&str>,
     ) -> Result<SessionInfo, SessionError> {
         let now = Timestamp::now();
-        let id = self.with(|db| {
+        let id = self.durably(|db| {
             let tx = db::write(db)?;
             let id = fresh_id(&tx, now)?;
             let row = insert(&tx, &id, new, created, parent)?;
@@ -220,7 +246,7 @@ impl SessionStore {
     pub fn rename(&self, id: &str, title: &str) -> Result<SessionInfo, SessionError> {
         let id = self.find(id)?.id;
         let title = Some(title.trim()).filter(|t| !t.is_empty());
-        self.with(|db| {
+        self.durably(|db| {
             let tx = db::write(db)?;
             tx.execute("UPDATE sessions SET title = ?2 WHERE id = ?1", params![id, title])?;
             let row: i64 = tx.query_row("SELECT row FROM sessions WHERE id = ?", [&id], |r| r.get(0))?;
@@ -237,7 +263,7 @@ impl SessionStore {
     pub fn delete(&self, id: &str) -> Result<SessionInfo, SessionError> {
         let of = self.find(id)?;
         let _lease = Lease::take(&self.inner.leases, &of.id)?;
-        self.with(|db| {
+        self.durably(|db| {
             let tx = db::write(db)?;
             let row: Option<i64> =
                 tx.query_row("SELECT row FROM sessions WHERE id = ?", [&of.id], |r| r.get(0)).optional()?;

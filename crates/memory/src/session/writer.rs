@@ -1,4 +1,4 @@
-//! Writing one session. Each call is one transaction, and on disk when it returns.
+//! Writing one session. Each call is one transaction: all of it is in the file when it returns, or nothing.
 
 use super::{
     SessionError, SessionStore,
@@ -42,7 +42,8 @@ impl SessionWriter {
         self.len() == 0
     }
 
-    /// One step of the conversation: what was said, and what it took. All of it is there afterwards, or nothing.
+    /// One step of the conversation: what was said, and what it took. Safe from a power cut after
+    /// [`SessionStore::sync`].
     pub fn append(&mut self, messages: &[Message], usage: Usage) -> Result<(), SessionError> {
         let now = Timestamp::now();
         let stored: Vec<Stored> =
@@ -54,7 +55,7 @@ impl SessionWriter {
             tx.commit()?;
             Ok(next)
         })?;
-        Ok(())
+        self.store.sync_if_due()
     }
 
     /// Takes back what came after the first `len` messages: a turn that failed leaves nothing. What it took stays
@@ -65,7 +66,7 @@ impl SessionWriter {
             return Ok(());
         }
         let row = self.at.row;
-        self.store.with(|db| {
+        self.store.durably(|db| {
             let tx = db::write(db)?;
             cut(&tx, row, len)?;
             tx.execute("DELETE FROM session_checkpoints WHERE session = ? AND at >= ?", [row, len])?;
@@ -79,7 +80,7 @@ impl SessionWriter {
     /// All messages anew.
     pub(super) fn replace(&mut self, messages: &[Stored]) -> Result<(), SessionError> {
         let row = self.at.row;
-        self.at = self.store.with(|db| {
+        self.at = self.store.durably(|db| {
             let tx = db::write(db)?;
             cut(&tx, row, 0)?;
             let next = Appended { row, next: 0 }.write(&tx, messages, Usage::default(), Timestamp::now())?;

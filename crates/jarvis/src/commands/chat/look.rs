@@ -3,7 +3,7 @@
 use super::{Conversation, slash};
 use crate::commands::{agents, memory, session};
 use crate::error::Outcome;
-use crate::{kept, run, term};
+use crate::{kept, notes, run, term};
 use jarvis_model::{ModelHandle, Spent};
 use jarvis_protocol::Purpose;
 use serde_json::json;

@@ -30,7 +30,7 @@ impl SqliteStore {
     /// `folder` holds the notes. `index` should be a file that nothing else is in: it can be deleted at any time.
     pub fn open(folder: &Path, index: &Path, embedder: Option<Arc<dyn Embed>>) -> Result<Self, MemoryError> {
         let folder = Folder::open(folder)?;
-        let db = db::open(index, PART, index::STEPS, false).map_err(|e| MemoryError::db(index, &e))?;
+        let db = db::open(index, PART, index::STEPS).map_err(|e| MemoryError::db(index, &e))?;
         let inner = Inner { folder, path: index.to_owned(), index: Mutex::new(Index::new(db)) };
         Ok(Self { inner: Arc::new(inner), embedder })
     }
