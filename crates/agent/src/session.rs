@@ -5,9 +5,11 @@ use crate::{
     bootstrap::Bootstrap,
     context::Strategy,
     conversation::Conversation,
+    create::Workshop,
     native,
     record::{Record, summary_of},
     remember::Memory,
+    skills::Skill,
     staged,
     toolbox::Toolbox,
     turn::{Front, Turn},
@@ -72,8 +74,10 @@ pub struct Session {
     embedder: Option<Arc<dyn Embedder>>,
     memory: Option<Memory>,
     agents: Option<AgentFolders>,
-    /// Broken files of agents that were told.
+    workshop: Option<Workshop>,
+    /// Broken files that were told.
     broken: Vec<BrokenAgent>,
+    broken_skills: Vec<BrokenAgent>,
 }
 
 /// What a person says.
@@ -115,7 +119,9 @@ impl Session {
             embedder: None,
             memory: None,
             agents: None,
+            workshop: None,
             broken: Vec::new(),
+            broken_skills: Vec::new(),
         }
     }
 
@@ -161,6 +167,11 @@ impl Session {
     /// A model that drives the built-in tools may start subagents.
     pub fn with_agents(self, folders: AgentFolders) -> Self {
         Self { agents: Some(folders), ..self }
+    }
+
+    /// It reads skills, and may make what later turns find.
+    pub fn with_workshop(self, workshop: Workshop) -> Self {
+        Self { workshop: Some(workshop), ..self }
     }
 
     pub fn id(&self) -> &str {
@@ -292,6 +303,7 @@ impl Session {
         self.recall(&text, emit, cancel).await;
         let now = self.now();
         let delegation = if native && self.parts.builtins { self.delegation(&now, emit) } else { None };
+        let skills = if native && self.parts.builtins { self.skills(emit) } else { Vec::new() };
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text), self.parts.model.id())
@@ -299,6 +311,7 @@ impl Session {
             let memory = self.memory.clone().filter(|_| self.parts.builtins);
             let tools = Toolbox::new(bootstrap, self.parts.builtins)
                 .with_memory(memory, &self.parts.id)
+                .with_workshop(self.workshop.clone(), &skills)
                 .with_delegation(delegation);
             native::run(front, &tools, &mut self.conversation, turn).await
         } else {
@@ -324,6 +337,19 @@ impl Session {
             now: now.to_owned(),
         };
         Some(Delegation::new(shared, catalogue.agents))
+    }
+}
+
+impl Session {
+    /// The skills there are now, with the same for a file that is none.
+    fn skills(&mut self, emit: &mut (dyn FnMut(Event) + Send)) -> Vec<Skill> {
+        let Some(workshop) = &self.workshop else { return Vec::new() };
+        let catalogue = workshop.skills.load();
+        for broken in catalogue.broken.iter().filter(|broken| !self.broken_skills.contains(broken)) {
+            emit(Event::Notice { message: format!("no skill: {}: {}", broken.path.display(), broken.problem) });
+        }
+        self.broken_skills = catalogue.broken;
+        catalogue.skills
     }
 }
 

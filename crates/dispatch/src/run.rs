@@ -166,16 +166,25 @@ impl Dispatch {
         dependencies: &[String],
         cancel: &CancellationToken,
     ) -> Result<(), CallError> {
+        self.install_packages(name.as_str(), dependencies, cancel).await
+    }
+
+    pub(crate) async fn install_packages(
+        &self,
+        name: &str,
+        dependencies: &[String],
+        cancel: &CancellationToken,
+    ) -> Result<(), CallError> {
         if dependencies.is_empty() {
             return Ok(());
         }
-        self.record(Kind::Intent, name.as_str(), json!({"install": dependencies}))?;
+        self.record(Kind::Intent, name, json!({"install": dependencies}))?;
         let installed = self.parts.executor.install(dependencies, cancel).await;
         let outcome = match &installed {
             Ok(packages) => json!({"install": dependencies, "packages": packages.digest}),
             Err(error) => json!({"install": dependencies, "error": error.to_string()}),
         };
-        self.record(Kind::Outcome, name.as_str(), outcome)?;
+        self.record(Kind::Outcome, name, outcome)?;
         match installed {
             Ok(_) => Ok(()),
             Err(DependencyError::Sandbox(error)) => Err(CallError::Fatal(sandbox_error(&error))),

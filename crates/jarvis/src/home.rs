@@ -80,6 +80,11 @@ impl Home {
         self.root.join("agents")
     }
 
+    /// Skills of the person's own.
+    pub fn skills(&self) -> PathBuf {
+        self.root.join("skills")
+    }
+
     pub fn chat_history(&self) -> PathBuf {
         self.root.join("chat_history.txt")
     }

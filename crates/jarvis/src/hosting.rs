@@ -6,7 +6,7 @@ use crate::error::{Failure, Outcome, usage};
 use crate::home::Home;
 use crate::kept::{self, Kept};
 use crate::model::{self, Choice};
-use crate::run;
+use crate::{run, workshop};
 use futures::future::BoxFuture;
 use jarvis_agent::{Memory, Mode, Price};
 use jarvis_dispatch::Dispatch;
@@ -115,7 +115,8 @@ impl Shared {
         let memory = self.memory.as_ref().map(|memory| Memory { keeps: approval == Approval::Auto, ..memory.clone() });
         let session = run::unkept(answerer, forge, &self.settings, &self.flags, self.embedder.clone())
             .with_memory(memory)
-            .with_agents(run::agents_in(&self.home, &workspace));
+            .with_agents(run::agents_in(&self.home, &workspace))
+            .with_workshop(workshop::workshop(&self.home, &workspace));
         let session = if open.unkept { session } else { kept.record(session, &model, self.settings.context) };
         Ok(Made { session, workspace })
     }

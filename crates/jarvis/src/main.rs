@@ -17,6 +17,7 @@ mod secrets;
 mod show;
 mod signals;
 mod term;
+mod workshop;
 
 use std::path::Path;
 use std::process::ExitCode;

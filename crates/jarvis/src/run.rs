@@ -7,7 +7,7 @@ use crate::home::Home;
 use crate::kept::{self, Kept};
 use crate::model::Choice;
 use crate::signals::Signals;
-use crate::{programs, pull, secrets, term};
+use crate::{programs, pull, secrets, term, workshop};
 use futures::future::BoxFuture;
 use jarvis_agent::{AgentFolders, Mode, Price, Session, SessionParts, TurnLimits};
 use jarvis_audit::{AuditLog, Kind, Record};
@@ -259,7 +259,8 @@ pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Tur
     let model = answerer.handle.id().to_owned();
     let embedder = kept.embedder.clone();
     let memory = kept::memory(home, settings, embedder.clone(), &turn.reach);
-    let session = unkept(answerer, forge, settings, turn, embedder).with_memory(memory);
+    let workshop = workshop::workshop(home, forge.dispatch().workspace());
+    let session = unkept(answerer, forge, settings, turn, embedder).with_memory(memory).with_workshop(workshop);
     kept.record(session, &model, settings.context)
 }
 

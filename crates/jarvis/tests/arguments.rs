@@ -66,6 +66,9 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "cap repair",
         "sandbox run",
         "sandbox exec",
+        "skill list",
+        "skill show",
+        "skill rm",
     ];
     let led = ["", "chat", "cap repair", "bench selfext"];
     let answering = [

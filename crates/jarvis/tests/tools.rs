@@ -4,81 +4,10 @@
 
 mod common;
 
-use common::Home;
 use common::provider::{Provider, Reply};
-use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-
-/// What one call of a tool came to.
-struct Told {
-    ok: bool,
-    text: String,
-}
-
-struct Bench {
-    home: Home,
-    workspace: PathBuf,
-    _folder: tempfile::TempDir,
-}
-
-impl Bench {
-    fn new() -> Bench {
-        let folder = tempfile::tempdir().unwrap();
-        let workspace = folder.path().canonicalize().unwrap();
-        Bench { home: Home::new(), workspace, _folder: folder }
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.workspace.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-
-    /// Each call in a round of its own; what the model was told of each.
-    fn calls(&self, calls: &[(&'static str, Value)], flags: &[&str]) -> Vec<Told> {
-        let mut script: Vec<Reply> = calls.iter().map(|(name, args)| Reply::Call(name, args.clone())).collect();
-        script.push(Reply::Text("done"));
-        let provider = Provider::start(script);
-        self.home.write("config.toml", &provider.config());
-        let workspace = self.workspace.display().to_string();
-        let mut args = vec!["--json", "--workspace", &workspace];
-        args.extend(flags);
-        args.push("go");
-        let events = self.home.run(&args).ok().events();
-        assert_eq!(events.last().unwrap()["stop_reason"], "end_turn", "{events:?}");
-        let told: Vec<Told> = events
-            .iter()
-            .filter(|e| e["type"] == "tool.completed")
-            .map(|e| {
-                let content = &e["content"];
-                let text = content.as_str().or(content["error"].as_str()).map(str::to_owned);
-                Told { ok: e["ok"].as_bool().unwrap(), text: text.unwrap_or_else(|| content.to_string()) }
-            })
-            .collect();
-        assert_eq!(told.len(), calls.len());
-        told
-    }
-
-    fn call(&self, name: &'static str, args: Value) -> Told {
-        self.calls(&[(name, args)], &[]).remove(0)
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.workspace.join(name)).unwrap()
-    }
-}
-
-impl Told {
-    fn fine(self) -> String {
-        assert!(self.ok, "{}", self.text);
-        self.text
-    }
-
-    fn refused(self, says: &str) {
-        assert!(!self.ok && self.text.contains(says), "ok {}, {:?} instead of {says}", self.ok, self.text);
-    }
-}
+use common::workspace::Bench;
+use serde_json::json;
+use std::path::Path;
 
 #[test]
 fn files_are_read_whole_or_by_lines_in_any_encoding() {
@@ -234,7 +163,7 @@ fn every_call_is_on_the_audit_and_tools_can_be_turned_off() {
     let _ = home.run(&["hello"]).ok();
     let asked = provider.requests.lock().unwrap();
     let offered = |i: usize| asked[i]["tools"].as_array().unwrap().len();
-    assert_eq!((offered(0), offered(1)), (14, 3));
+    assert_eq!((offered(0), offered(1)), (17, 3));
 }
 
 #[test]

@@ -23,6 +23,16 @@ pub enum Reach {
         method: String,
         allowed: bool,
     },
+    /// Files in `.jarvis` that later turns act on: a skill, an MCP server, a command, a rule.
+    Make {
+        /// `skill`, …
+        kind: String,
+        /// Absolute.
+        path: String,
+        replaces: bool,
+        /// What else it does, such as packages that are installed for it.
+        note: Option<String>,
+    },
 }
 
 impl Reach {
@@ -31,7 +41,7 @@ impl Reach {
         let mut grants = Grants::default();
         match self {
             Reach::Read { path, .. } => grants.read.push(path.clone()),
-            Reach::Write { path, .. } => grants.write.push(path.clone()),
+            Reach::Write { path, .. } | Reach::Make { path, .. } => grants.write.push(path.clone()),
             Reach::Fetch { host, .. } => grants.network.push(host.clone()),
         }
         grants
@@ -44,6 +54,10 @@ impl fmt::Display for Reach {
             Reach::Read { path, .. } => write!(f, "read {path}"),
             Reach::Write { path, .. } => write!(f, "change {path}"),
             Reach::Fetch { host, method, .. } => write!(f, "send {method} to {host}"),
+            Reach::Make { kind, path, replaces, note } => {
+                write!(f, "{} the {kind} {path}", if *replaces { "replace" } else { "make" })?;
+                note.as_ref().map_or(Ok(()), |note| write!(f, " ({note})"))
+            }
         }
     }
 }
@@ -53,6 +67,7 @@ impl fmt::Display for Reach {
 pub struct ToolPermit {
     reach: Reach,
     why: String,
+    by_person: bool,
 }
 
 impl ToolPermit {
@@ -63,6 +78,11 @@ impl ToolPermit {
     /// The reason for the decision, for the audit.
     pub fn why(&self) -> &str {
         &self.why
+    }
+
+    /// A person said yes to this very question.
+    pub fn by_person(&self) -> bool {
+        self.by_person
     }
 
     /// Gives up the permit for what it allows; called by the sandbox.
@@ -92,11 +112,12 @@ impl ToolAsk {
 
     /// A person said yes to this very question.
     pub fn allow(self) -> ToolPermit {
-        ToolPermit { reach: self.reach, why: format!("a person: {}", self.reason) }
+        ToolPermit { reach: self.reach, why: format!("a person: {}", self.reason), by_person: true }
     }
 }
 
-/// Files of the workspace pass by themselves; everything outside it, and every host, is asked for, each time.
+/// Files of the workspace pass by themselves; everything outside it, every host, and what later turns act
+/// on is asked for, each time.
 pub fn review_tool(policy: &Policy, reach: Reach) -> ToolVerdict {
     if matches!(reach, Reach::Fetch { .. }) && policy.network == NetworkRule::Closed {
         return ToolVerdict::Denied(Deny {
@@ -107,16 +128,20 @@ pub fn review_tool(policy: &Policy, reach: Reach) -> ToolVerdict {
     let free = match &reach {
         Reach::Read { inside, .. } | Reach::Write { inside, .. } => inside.then_some("it lies in the workspace"),
         Reach::Fetch { allowed, .. } => allowed.then_some("the host was allowed beforehand"),
+        // Whoever reads the workspace follows it from then on.
+        Reach::Make { .. } => None,
     };
     if let Some(why) = free {
-        return ToolVerdict::Permit(ToolPermit { why: why.to_owned(), reach });
+        return ToolVerdict::Permit(ToolPermit { why: why.to_owned(), reach, by_person: false });
     }
     let reason = match &reach {
-        Reach::Fetch { .. } => format!("it would {reach}"),
+        Reach::Fetch { .. } | Reach::Make { .. } => format!("it would {reach}"),
         Reach::Read { .. } | Reach::Write { .. } => format!("it would {reach}, outside the workspace"),
     };
     match policy.approval {
-        Approval::Auto => ToolVerdict::Permit(ToolPermit { reach, why: format!("--approve auto: {reason}") }),
+        Approval::Auto => {
+            ToolVerdict::Permit(ToolPermit { reach, why: format!("--approve auto: {reason}"), by_person: false })
+        }
         Approval::Deny => ToolVerdict::Denied(Deny {
             reason: format!("it would need a yes: {reason}"),
             hint: Some("run it where you can be asked, or with --approve auto".to_owned()),
@@ -129,7 +154,7 @@ pub fn review_tool(policy: &Policy, reach: Reach) -> ToolVerdict {
 mod tests {
     use super::*;
 
-    fn reaches() -> [(Reach, bool); 6] {
+    fn reaches() -> [(Reach, bool); 7] {
         let path = || "/srv/a.txt".to_owned();
         let fetch = |allowed| Reach::Fetch { host: "example.com".to_owned(), method: "GET".to_owned(), allowed };
         [
@@ -139,6 +164,7 @@ mod tests {
             (Reach::Write { path: path(), inside: false }, false),
             (fetch(true), true),
             (fetch(false), false),
+            (Reach::Make { kind: "skill".to_owned(), path: path(), replaces: false, note: None }, false),
         ]
     }
 

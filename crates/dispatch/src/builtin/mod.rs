@@ -4,6 +4,7 @@
 mod effects;
 mod files;
 mod http;
+pub(crate) mod make;
 mod shell;
 mod specs;
 
@@ -13,6 +14,7 @@ use jarvis_audit::Kind;
 use jarvis_policy::{Reach, ToolPermit, ToolVerdict, review_tool};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_sandbox::{ToolDone, ToolError, ToolWork};
+pub use make::{Checker, CheckerSaid, MADE_IN, MakePermit, Making, Tried};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 pub use shell::{exit_code, view as command_view};

@@ -19,6 +19,7 @@ mod sandbox;
 mod secret;
 mod selfext;
 mod session;
+mod skill;
 
 use crate::cli::Common;
 use crate::error::Outcome;
@@ -41,6 +42,9 @@ pub enum Command {
     /// Subagents: whom a model can give a task of its own.
     #[command(subcommand)]
     Agents(agents::Agents),
+    /// Skills: how something is done here, with instructions and scripts.
+    #[command(subcommand)]
+    Skill(skill::Skills),
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
@@ -72,6 +76,7 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Session(args) => session::run(args, common),
         Command::Memory(args) => memory::run(args, common),
         Command::Agents(args) => agents::run(args, common),
+        Command::Skill(args) => skill::run(args, common),
         Command::Model(args) => model::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),
