@@ -9,6 +9,7 @@ mod files;
 mod home;
 mod hosting;
 mod kept;
+mod markdown;
 mod model;
 mod programs;
 mod pull;

@@ -1,0 +1,249 @@
+//! `jarvis chat`: a conversation on the terminal; from a pipe, each line is a message.
+
+mod complete;
+mod editor;
+mod lines;
+mod look;
+mod slash;
+
+use crate::cli::{Common, Place, Turn};
+use crate::config::Settings;
+use crate::error::{Failure, Outcome, failed, tell};
+use crate::home::Home;
+use crate::kept::{self, Kept, LATEST};
+use crate::show::Show;
+use crate::signals::Signals;
+use crate::{config, model, run, term};
+use clap::Args;
+use complete::Commands;
+use jarvis_agent::{Session, TurnEnd};
+use jarvis_forge::Forge;
+use jarvis_model::{Embedder, ModelHandle};
+use jarvis_protocol::ErrorKind;
+use lines::Lines;
+use reedline::Signal;
+use serde_json::json;
+use slash::{Flow, Line};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = format!("Examples:\n  jarvis chat --model local\n  jarvis chat --resume              the latest session of this folder\n  \
+jarvis chat --resume 20260314-1f    one of `jarvis session list`, by how its id begins\n\nIn the conversation: {}. \
+Ctrl-C cancels a turn, Ctrl-D leaves.", slash::names())
+)]
+pub struct Chat {
+    #[command(flatten)]
+    pub turn: Turn,
+    /// Go on with the latest session of this folder.
+    #[arg(long = "continue")]
+    pub go_on: bool,
+    /// Go on with a session: its id or how that begins; `latest`, of this folder, without one.
+    #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = LATEST, conflicts_with = "go_on")]
+    pub resume: Option<String>,
+}
+
+struct Conversation<'a> {
+    session: Session,
+    forge: Forge,
+    /// Models that answered before the one that does now.
+    earlier: Vec<ModelHandle>,
+    settings: Settings,
+    home: Home,
+    common: &'a Common,
+    flags: &'a Turn,
+    signals: &'a Signals,
+}
+
+pub fn run(args: &Chat, common: &Common) -> Outcome {
+    let flags = &args.turn;
+    let home = Home::find()?;
+    let settings = config::load(&home)?;
+    let embedder = model::embedder(&settings, &home)?;
+    let resume = args.resume.as_deref().or(args.go_on.then_some(LATEST));
+    let kept = Kept::open(&home, embedder, resume, &flags.reach.place)?;
+    let choice = kept.choose(&settings, common.model.as_deref())?;
+    run::enter(&flags.reach.place)?;
+    kept.tell();
+    let forge = run::forge(&settings, &flags.reach, &home)?;
+    run::block(async |signals| {
+        let answerer = run::answerer(&choice, &settings, flags, &home, &signals.work()).await?;
+        let session =
+            run::session(answerer, forge.clone(), &settings, flags, &home, kept).with_agents(run::agents(&home)?);
+        let mut conversation =
+            Conversation { session, forge, earlier: Vec::new(), settings, home, common, flags, signals };
+        if !std::io::stdin().is_terminal() {
+            return conversation.lines(false).await;
+        }
+        signals.stay();
+        term::status(format!("{} · /help for commands, Ctrl-D leaves", conversation.session.model().id()));
+        // An editor draws on stdout, so that must be a terminal it can draw on, and no place for JSON.
+        let draws = std::io::stdout().is_terminal() && term::can_move() && !common.json;
+        if draws { conversation.edited().await } else { conversation.lines(true).await }
+    })
+}
+
+impl Conversation<'_> {
+    /// On a terminal, with an editor.
+    async fn edited(&mut self) -> Outcome {
+        let commands = Commands {
+            settings: self.settings.clone(),
+            home: self.home.clone(),
+            workspace: kept::workspace(&Place::default())?,
+        };
+        let mut editor = editor::editor(commands, self.home.chat_history(), self.at_the_end());
+        let prompt = editor::prompt();
+        loop {
+            match editor.read_line(&prompt) {
+                Ok(Signal::Success(line)) => {
+                    if !self.handle(&line).await? {
+                        return Ok(());
+                    }
+                }
+                Ok(Signal::CtrlD) => return Ok(()),
+                Ok(Signal::ExternalBreak(_)) => {
+                    term::note("");
+                    return Err(Failure::Told(130));
+                }
+                // Nothing runs: Ctrl-C clears the line. The enum is open to signals of later versions.
+                Ok(_) => {}
+                Err(e) => return Err(failed(ErrorKind::Internal, format!("the terminal cannot be read: {e}"))),
+            }
+        }
+    }
+
+    /// Becomes true when the process is to end; the editor looks at it while it waits, and puts the terminal right.
+    fn at_the_end(&self) -> Arc<AtomicBool> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (end, told) = (self.signals.end().clone(), ended.clone());
+        tokio::spawn(async move {
+            end.cancelled().await;
+            told.store(true, Ordering::Relaxed);
+        });
+        ended
+    }
+
+    /// From a pipe, and where a person types on a terminal that nothing can be drawn on.
+    async fn lines(&mut self, person: bool) -> Outcome {
+        let mut lines = Lines::of_stdin();
+        loop {
+            if person {
+                term::ask("you> ");
+            }
+            let waiting = self.signals.work();
+            let line = tokio::select! {
+                biased;
+                () = waiting.cancelled() => match person && !self.signals.end().is_cancelled() {
+                    // The terminal has dropped what was typed of the line.
+                    true => {
+                        term::note("");
+                        continue;
+                    }
+                    false => return Err(Failure::Told(130)),
+                },
+                line = lines.next() => line,
+            };
+            let Some(line) = line else { return Ok(()) };
+            let line = line.map_err(|e| failed(ErrorKind::Usage, format!("stdin cannot be read: {e}")))?;
+            if !self.handle(&line).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One line, or several that were typed or pasted as one message; false ends the conversation.
+    async fn handle(&mut self, line: &str) -> Outcome<bool> {
+        match slash::read(line) {
+            Line::Nothing => {}
+            Line::Command(slash, argument) => return Ok(matches!(slash.run(self, argument).await?, Flow::Stay)),
+            Line::Unknown(word) => term::note(format!("there is no {word}; /help lists what there is")),
+            Line::Message(text) => self.turn(text).await?,
+        }
+        Ok(true)
+    }
+
+    async fn model(&mut self, named: &str) -> Outcome {
+        if named.is_empty() {
+            return self.which_model();
+        }
+        let choice = model::resolve(&self.settings, named, "/model")?;
+        let cancel = self.signals.work();
+        let answerer = run::answerer(&choice, &self.settings, self.flags, &self.home, &cancel).await?;
+        self.earlier.push(self.session.model().clone());
+        self.session.set_model(answerer.handle, answerer.mode, answerer.price);
+        term::status(format!("{} answers from now on", choice.id));
+        Ok(())
+    }
+
+    /// Goes on with another session, with the model that it had.
+    async fn resume(&mut self, id: &str) -> Outcome {
+        if id.is_empty() {
+            term::status("which one? /resume ID, or how the ID begins");
+            return self.sessions();
+        }
+        let here = Place::default();
+        let found = kept::find(&kept::sessions(&self.home)?, id, &kept::workspace(&here)?)?;
+        if found.id == self.session.id() {
+            term::status("that is this conversation");
+            return Ok(());
+        }
+        let kept = Kept::open(&self.home, self.embedder()?, Some(&found.id), &here)?;
+        let choice = kept.choose(&self.settings, None)?;
+        let cancel = self.signals.work();
+        let answerer = run::answerer(&choice, &self.settings, self.flags, &self.home, &cancel).await?;
+        kept.tell();
+        let session = run::session(answerer, self.forge.clone(), &self.settings, self.flags, &self.home, kept);
+        self.session = session.with_agents(run::agents(&self.home)?);
+        self.earlier.clear();
+        if self.common.json { term::json(&json!({"session": self.session.id()})) } else { Ok(()) }
+    }
+
+    fn embedder(&self) -> Outcome<Option<Arc<dyn Embedder>>> {
+        model::embedder(&self.settings, &self.home)
+    }
+
+    async fn compact(&mut self) -> Outcome {
+        let mut show = Show::new(self.common.json);
+        let cancel = self.signals.work();
+        let done = self.session.compact(&mut |event| show.event(&event), &cancel).await;
+        show.finish()?;
+        let messages = done.map_err(Failure::Body)?;
+        if self.common.json {
+            return term::json(&json!({"summarised": messages}));
+        }
+        term::status(match messages {
+            0 => "there is nothing to summarise yet".to_owned(),
+            messages => format!("{messages} earlier messages are a summary now"),
+        });
+        Ok(())
+    }
+
+    async fn turn(&mut self, text: &str) -> Outcome {
+        let model = self.session.model();
+        if let Err(failure) = run::fits(text, model.id(), model.traits().context_tokens) {
+            return keep_on(failure);
+        }
+        let mut show = Show::new(self.common.json);
+        let cancel = self.signals.work();
+        let mut approver = run::approver(self.common.json, &cancel);
+        let end = self.session.turn(text, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;
+        show.finish()?;
+        match end {
+            TurnEnd::Completed { .. } => Ok(()),
+            TurnEnd::Failed(body) => keep_on(Failure::Body(body)),
+        }
+    }
+}
+
+/// A failed turn does not end a conversation.
+fn keep_on(failure: Failure) -> Outcome {
+    match failure {
+        Failure::Body(body) => {
+            tell(&body);
+            Ok(())
+        }
+        other => Err(other),
+    }
+}
