@@ -4,6 +4,7 @@ mod agents;
 mod answer;
 mod bootstrap;
 mod calls;
+mod commands;
 mod context;
 mod conversation;
 mod create;
@@ -20,6 +21,7 @@ mod turn;
 
 pub use agents::{Agent, AgentFolders, BrokenAgent, Catalogue, Origin};
 pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
+pub use commands::{CommandCatalogue, CommandFolders, Definition as CommandDefinition, PromptCommand};
 pub use context::{Strategy, Summary};
 pub use create::{ServerProbe, Workshop};
 pub use find::{Finding, find};

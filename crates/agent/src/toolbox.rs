@@ -135,6 +135,7 @@ impl Toolbox {
         }
         match &self.delegation {
             Some(delegation) if call.name == DELEGATE => {
+                self.bootstrap.dispatch().gate(DELEGATE, approver).await?;
                 Ok((delegation.call(call, emit, approver, cancel).await?, Did::Other))
             }
             _ => self.perform(call, emit, approver, cancel).await,
@@ -148,6 +149,10 @@ impl Toolbox {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(Value, Did), CallError> {
+        // The others are decided with what they touch.
+        if !builtin_specs().iter().any(|spec| spec.name == call.name) && !create::is_one(&call.name) {
+            self.bootstrap.dispatch().gate(&call.name, approver).await?;
+        }
         if let Some((memory, session)) = &self.memory
             && [remember::REMEMBER, remember::RECALL].contains(&call.name.as_str())
         {

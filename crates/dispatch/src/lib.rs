@@ -9,6 +9,7 @@ mod callers;
 mod compose;
 mod error;
 mod process;
+mod rules;
 mod run;
 mod trust;
 
@@ -22,7 +23,12 @@ pub use compose::MOST_CALLS;
 pub use error::CallError;
 pub use jarvis_audit::redact;
 pub use jarvis_policy::CommandView;
+pub use jarvis_policy::{
+    Action as RuleAction, BEFORE as RULES_ASKED_AT, Condition as RuleCondition, Effect as RuleEffect,
+    Example as RuleExample, PERMISSIONS as RULES_OF_PERMISSIONS, Reasoned as RuleReason, Rule as RuleEntry, RuleFile,
+};
 pub use jarvis_policy::{Approved, Ask, Deny, Verdict, Version as Reviewed, review};
 pub use jarvis_sandbox::{Checked, NewFile, Placed, PythonServer, Use, UseKind, check_host};
 pub use process::ProcessRequest;
+pub use rules::{BrokenRules, KeptRules, RuleBook, Rules, check_rules};
 pub use run::{Dispatch, Parts, Ran};

@@ -1,7 +1,7 @@
 //! Resolve → decide → audit(intent) → execute → audit(outcome).
 
 use crate::compose::Frame;
-use crate::{CallError, alias, check_arguments};
+use crate::{CallError, Rules, alias, check_arguments};
 use jarvis_audit::{AuditLog, Kind, Record, redact};
 use jarvis_policy::{Approved, Decision, Deny, Policy, decide};
 use jarvis_protocol::{
@@ -29,6 +29,8 @@ pub struct Parts {
     pub shell: Option<PathBuf>,
     /// The person's home folder.
     pub home: Option<PathBuf>,
+    /// What a person lets agents do here.
+    pub rules: Rules,
 }
 
 pub struct Dispatch {
@@ -252,6 +254,7 @@ impl Dispatch {
         if !self.is_approved(&capability)? {
             return Err(CallError::RespondToModel(crate::trust::unapproved(&capability)));
         }
+        self.gate_capability(capability.name.as_str(), &capability.grants)?;
         Ok((capability, code.text))
     }
 

@@ -11,7 +11,7 @@ use crate::{programs, pull, secrets, term, workshop};
 use futures::future::BoxFuture;
 use jarvis_agent::{AgentFolders, Mode, Price, Session, SessionParts, TurnLimits};
 use jarvis_audit::{AuditLog, Kind, Record};
-use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts};
+use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts, Rules};
 use jarvis_forge::Forge;
 use jarvis_model::{Backend, Embedder, ModelHandle};
 use jarvis_policy::{Approval, Policy};
@@ -108,6 +108,7 @@ pub fn dispatch_in(
         allowed_hosts: reach.allow_net.clone(),
         ..Policy::closed()
     };
+    let rules = rules(home, &workspace);
     Ok(Dispatch::new(Parts {
         registry: registry(home)?,
         audit: AuditLog::open(home.audit()),
@@ -118,7 +119,18 @@ pub fn dispatch_in(
         workspace,
         shell: programs::find("bash").or_else(|| programs::find("sh")),
         home: person(),
+        rules,
     }))
+}
+
+/// What a person lets agents do in a workspace.
+pub fn rules(home: &Home, workspace: &Path) -> Rules {
+    Rules::new(workspace, &home.rules())
+}
+
+/// For `~` in a command line.
+pub fn person_or_root() -> PathBuf {
+    person().unwrap_or_else(|| PathBuf::from("/"))
 }
 
 /// Places of keys and of other people's sessions, below the person's home: no grant reaches them.

@@ -2,7 +2,7 @@
 
 use crate::home::Home;
 use futures::future::BoxFuture;
-use jarvis_agent::{ServerProbe, SkillFolders, Workshop};
+use jarvis_agent::{CommandFolders, ServerProbe, SkillFolders, Workshop};
 use jarvis_protocol::ToolSpec;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +21,16 @@ impl ServerProbe for OfficialClient {
 }
 
 pub fn workshop(home: &Home, workspace: &Path) -> Workshop {
-    Workshop::new(skills(home, workspace), Some(Arc::new(OfficialClient)))
+    let taken = crate::commands::chat_words().map(str::to_owned).collect();
+    Workshop::new(skills(home, workspace), commands(home, workspace), taken, Some(Arc::new(OfficialClient)))
 }
 
 /// Where skills are looked for.
 pub fn skills(home: &Home, workspace: &Path) -> SkillFolders {
     SkillFolders::new(workspace, &home.skills())
+}
+
+/// Where commands are looked for.
+pub fn commands(home: &Home, workspace: &Path) -> CommandFolders {
+    CommandFolders::new(workspace, &home.commands())
 }

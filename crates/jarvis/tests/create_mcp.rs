@@ -218,7 +218,7 @@ fn a_server_that_shouts_or_dies_or_lists_other_tools_is_not_kept() {
         return;
     }
     let (_, told, _) = tried(
-        "import sys\nprint('hello', flush=True)\nprint('{\"jsonrpc\": 1}', flush=True)\nsys.exit('my own words of sk-ant-REDACTED')\n",
+        "import sys\nprint('hello', flush=True)\nprint('{\"jsonrpc\": 1}', flush=True)\nsys.exit('my own words of ' + 'gsk_' + '0123456789abcdef' * 2)\n",
     );
     assert!(told.text.contains("my own words") && !told.text.contains("0123456789012345"), "{}", told.text);
     told.refused("the server was started and did not");

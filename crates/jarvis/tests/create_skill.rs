@@ -195,8 +195,9 @@ fn one_that_exists_is_replaced_only_where_that_was_said() {
         .home
         .run(&[&["skill", "rm", "nothing"], &place[..]].concat())
         .failed(1, &["no skill is called", "skill list"]);
-    bench.home.run(&[&["skill", "rm", "daily-standup"], &place[..]].concat()).ok();
-    bench.home.run(&[&["skill", "show", "daily-standup"], &place[..]].concat()).failed(1, &["no skill is called"]);
+    let _ = bench.home.run(&[&["skill", "rm", "daily-standup"], &place[..]].concat()).ok();
+    let _ =
+        bench.home.run(&[&["skill", "show", "daily-standup"], &place[..]].concat()).failed(1, &["no skill is called"]);
     let files = bench.all_files();
     assert!(files.len() == 1 && files[0].starts_with(".jarvis/trash/daily-standup-"), "{files:?}");
 }

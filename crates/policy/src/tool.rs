@@ -1,7 +1,7 @@
 //! May a built-in tool touch this file or this host?
 
 use crate::decide::Deny;
-use crate::{Approval, NetworkRule, Policy};
+use crate::{Approval, Effect, NetworkRule, Policy, Ruling};
 use jarvis_protocol::Grants;
 use std::fmt;
 
@@ -116,13 +116,25 @@ impl ToolAsk {
     }
 }
 
-/// Files of the workspace pass by themselves; everything outside it, every host, and what later turns act
-/// on is asked for, each time.
+/// Files of the workspace pass by themselves; everything outside it, every host, and what later turns act on is asked for,
+/// each time.
 pub fn review_tool(policy: &Policy, reach: Reach) -> ToolVerdict {
+    review_tool_ruled(policy, reach, None)
+}
+
+/// The same under what a person's rules say to it. They open nothing that config closes.
+pub fn review_tool_ruled(policy: &Policy, reach: Reach, ruling: Option<&Ruling>) -> ToolVerdict {
     if matches!(reach, Reach::Fetch { .. }) && policy.network == NetworkRule::Closed {
         return ToolVerdict::Denied(Deny {
             reason: "the network is closed by config".to_owned(),
             hint: Some("set sandbox.network to \"ask\" in config".to_owned()),
+        });
+    }
+    let said = ruling.map(|ruling| ruling.effect);
+    if let Some(ruling) = ruling.filter(|ruling| ruling.effect == Effect::Deny) {
+        return ToolVerdict::Denied(Deny {
+            reason: ruling.reason.clone(),
+            hint: Some("`jarvis rule list` shows the rules; a person can change them".to_owned()),
         });
     }
     let free = match &reach {
@@ -131,12 +143,16 @@ pub fn review_tool(policy: &Policy, reach: Reach) -> ToolVerdict {
         // Whoever reads the workspace follows it from then on.
         Reach::Make { .. } => None,
     };
-    if let Some(why) = free {
-        return ToolVerdict::Permit(ToolPermit { why: why.to_owned(), reach, by_person: false });
+    // What later turns act on is a person's own yes, each time: a rule that allowed it could make others.
+    let ruled = ruling.filter(|r| r.effect == Effect::Allow && !matches!(reach, Reach::Make { .. }));
+    let free = free.map(str::to_owned).filter(|_| said != Some(Effect::Ask));
+    if let Some(why) = free.or_else(|| ruled.map(|ruling| ruling.reason.clone())) {
+        return ToolVerdict::Permit(ToolPermit { why, reach, by_person: false });
     }
-    let reason = match &reach {
-        Reach::Fetch { .. } | Reach::Make { .. } => format!("it would {reach}"),
-        Reach::Read { .. } | Reach::Write { .. } => format!("it would {reach}, outside the workspace"),
+    let reason = match (&reach, ruling.filter(|ruling| ruling.effect == Effect::Ask)) {
+        (_, Some(ruling)) => format!("it would {reach}; {}", ruling.reason),
+        (Reach::Fetch { .. } | Reach::Make { .. }, None) => format!("it would {reach}"),
+        (Reach::Read { .. } | Reach::Write { .. }, None) => format!("it would {reach}, outside the workspace"),
     };
     match policy.approval {
         Approval::Auto => {
@@ -190,6 +206,33 @@ mod tests {
         for (reach, _) in reaches() {
             let denied = matches!(review_tool(&policy, reach.clone()), ToolVerdict::Denied(_));
             assert_eq!(denied, matches!(reach, Reach::Fetch { .. }), "{reach:?}");
+        }
+    }
+
+    #[test]
+    fn a_rule_tightens_anything_and_opens_only_what_would_be_asked() {
+        let ruling = |effect| Ruling { effect, rule: "r".to_owned(), reason: "rule `r`: because".to_owned() };
+        for (reach, free) in reaches() {
+            let make = matches!(reach, Reach::Make { .. });
+            for approval in [Approval::Ask, Approval::Deny, Approval::Auto] {
+                let policy = Policy { approval, ..Policy::closed() };
+                let verdict = |effect| review_tool_ruled(&policy, reach.clone(), Some(&ruling(effect)));
+                assert!(matches!(verdict(Effect::Deny), ToolVerdict::Denied(deny) if deny.reason.contains("`r`")));
+                let asked = verdict(Effect::Ask);
+                assert!(
+                    match approval {
+                        Approval::Ask => matches!(asked, ToolVerdict::Ask(_)),
+                        Approval::Deny => matches!(asked, ToolVerdict::Denied(_)),
+                        Approval::Auto => matches!(asked, ToolVerdict::Permit(_)),
+                    },
+                    "{reach:?}"
+                );
+                let allowed = matches!(verdict(Effect::Allow), ToolVerdict::Permit(_));
+                assert_eq!(allowed, free || !make || approval == Approval::Auto, "{reach:?} {approval:?}");
+            }
+            let closed = Policy { network: NetworkRule::Closed, ..Policy::closed() };
+            let verdict = review_tool_ruled(&closed, reach.clone(), Some(&ruling(Effect::Allow)));
+            assert_eq!(matches!(verdict, ToolVerdict::Denied(_)), matches!(reach, Reach::Fetch { .. }), "{reach:?}");
         }
     }
 }

@@ -1,12 +1,15 @@
-//! What a model makes for later turns: tools, skills, MCP servers. Each is used before success is said, and a failure
+//! What a model makes for later turns: tools, skills, MCP servers, rules, commands. Each is used before success is said, and a failure
 //! leaves nothing.
 
+mod command;
 mod mcp;
 pub(crate) mod name;
+mod rule;
 mod skill;
 mod tool;
 
 use crate::bootstrap::{Bootstrap, Did};
+use crate::commands::CommandFolders;
 use crate::skills::SkillFolders;
 use futures::future::BoxFuture;
 use jarvis_dispatch::{Approver, CallError, Dispatch, check_arguments};
@@ -31,27 +34,35 @@ pub trait ServerProbe: Send + Sync {
 #[derive(Clone)]
 pub struct Workshop {
     pub(crate) skills: SkillFolders,
+    commands: CommandFolders,
+    /// Names that mean something else in a conversation.
+    taken: Vec<String>,
     probe: Option<Arc<dyn ServerProbe>>,
 }
 
 impl Workshop {
     /// Without a probe no MCP server is made, for none could be tried.
-    pub fn new(skills: SkillFolders, probe: Option<Arc<dyn ServerProbe>>) -> Self {
-        Self { skills, probe }
+    pub fn new(
+        skills: SkillFolders,
+        commands: CommandFolders,
+        taken: Vec<String>,
+        probe: Option<Arc<dyn ServerProbe>>,
+    ) -> Self {
+        Self { skills, commands, taken, probe }
     }
 }
 
 pub(crate) fn specs(workshop: Option<&Workshop>) -> Vec<ToolSpec> {
     let mut specs = vec![tool::spec()];
     if let Some(workshop) = workshop {
-        specs.push(skill::spec());
+        specs.extend([skill::spec(), rule::spec(), command::spec()]);
         specs.extend(workshop.probe.as_ref().map(|_| mcp::spec()));
     }
     specs
 }
 
 pub(crate) fn is_one(tool: &str) -> bool {
-    [tool::TOOL, skill::TOOL, mcp::TOOL].contains(&tool)
+    [tool::TOOL, skill::TOOL, mcp::TOOL, rule::TOOL, command::TOOL].contains(&tool)
 }
 
 /// With whom one thing is made.
@@ -73,6 +84,8 @@ impl Maker<'_> {
         let made = match (name, self.workshop) {
             (skill::TOOL, Some(workshop)) => skill::make(self, workshop, read(args)?).await?,
             (mcp::TOOL, Some(workshop)) => mcp::make(self, workshop, read(args)?).await?,
+            (command::TOOL, Some(workshop)) => command::make(self, workshop, read(args)?).await?,
+            (rule::TOOL, Some(_)) => rule::make(self, read(args)?).await?,
             _ => return tool::call(self.bootstrap, args, self.emit, self.approver, self.cancel).await,
         };
         Ok((made, Did::Other))
@@ -128,7 +141,8 @@ mod tests {
     #[test]
     fn what_is_offered_is_what_is_dispatched() {
         let nowhere = std::path::Path::new("/nonexistent/jarvis");
-        let workshop = Workshop::new(SkillFolders::new(nowhere, nowhere), None);
+        let workshop =
+            Workshop::new(SkillFolders::new(nowhere, nowhere), CommandFolders::new(nowhere, nowhere), Vec::new(), None);
         for spec in specs(Some(&workshop)) {
             assert!(is_one(&spec.name), "{}", spec.name);
         }

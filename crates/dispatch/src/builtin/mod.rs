@@ -11,7 +11,7 @@ mod specs;
 use crate::{ApprovalRequest, Approver, CallError, Dispatch};
 pub use effects::{Content, FileState};
 use jarvis_audit::Kind;
-use jarvis_policy::{Reach, ToolPermit, ToolVerdict, review_tool};
+use jarvis_policy::{Reach, ToolPermit, ToolVerdict, review_tool_ruled};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_sandbox::{ToolDone, ToolError, ToolWork};
 pub use make::{Checker, CheckerSaid, MADE_IN, MakePermit, Making, Tried};
@@ -119,7 +119,8 @@ impl Call<'_> {
     }
 
     async fn permit(&mut self, reach: Reach) -> Result<ToolPermit, CallError> {
-        let ask = match review_tool(self.dispatch.policy(), reach) {
+        let ruling = self.dispatch.ruling_of(self.tool, &reach);
+        let ask = match review_tool_ruled(self.dispatch.policy(), reach, ruling.as_ref()) {
             ToolVerdict::Permit(permit) => return Ok(permit),
             ToolVerdict::Denied(deny) => return Err(self.dispatch.refused(self.tool, deny)?),
             ToolVerdict::Ask(ask) => ask,

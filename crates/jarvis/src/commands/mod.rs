@@ -10,11 +10,13 @@ mod bench_registry_data;
 mod bench_sandbox;
 mod cap;
 mod chat;
+mod command;
 mod completions;
 mod config;
 mod doctor;
 mod memory;
 mod model;
+mod rule;
 mod sandbox;
 mod secret;
 mod selfext;
@@ -24,6 +26,7 @@ mod skill;
 use crate::cli::Common;
 use crate::error::Outcome;
 pub use cap::Cap;
+pub use chat::words as chat_words;
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
@@ -45,6 +48,12 @@ pub enum Command {
     /// Skills: how something is done here, with instructions and scripts.
     #[command(subcommand)]
     Skill(skill::Skills),
+    /// Rules: what agents may do here.
+    #[command(subcommand)]
+    Rule(rule::Rules),
+    /// Commands: requests that are made again and again, each by its name.
+    #[command(subcommand)]
+    Command(command::Commands),
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
@@ -77,6 +86,8 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Memory(args) => memory::run(args, common),
         Command::Agents(args) => agents::run(args, common),
         Command::Skill(args) => skill::run(args, common),
+        Command::Rule(args) => rule::run(args, common),
+        Command::Command(args) => command::run(args, common),
         Command::Model(args) => model::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),
