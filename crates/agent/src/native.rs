@@ -148,6 +148,10 @@ fn system(tools: &Toolbox) -> String {
         system.push(' ');
         system.push_str(part);
     }
+    if let Some(skills) = tools.skills() {
+        system.push_str("\n\n");
+        system.push_str(skills);
+    }
     system
 }
 

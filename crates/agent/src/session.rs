@@ -6,9 +6,11 @@ use crate::{
     checkpoint::Checkpoints,
     context::Strategy,
     conversation::Conversation,
+    create::Workshop,
     native,
     record::{Record, summary_of},
     remember::Memory,
+    skills::Skill,
     staged,
     title::Titles,
     toolbox::Toolbox,
@@ -74,10 +76,12 @@ pub struct Session {
     embedder: Option<Arc<dyn Embedder>>,
     memory: Option<Memory>,
     agents: Option<AgentFolders>,
-    /// Broken files of agents that were told.
+    workshop: Option<Workshop>,
+    /// Broken files that were told.
     broken: Vec<BrokenAgent>,
     pub(crate) checkpoints: Option<Checkpoints>,
     pub(crate) titles: Titles,
+    broken_skills: Vec<BrokenAgent>,
 }
 
 /// What a person says.
@@ -122,9 +126,11 @@ impl Session {
             embedder: None,
             memory: None,
             agents: None,
+            workshop: None,
             broken: Vec::new(),
             checkpoints: None,
             titles: Titles::default(),
+            broken_skills: Vec::new(),
         }
     }
 
@@ -186,6 +192,11 @@ impl Session {
     /// A model that drives the built-in tools may start subagents.
     pub fn with_agents(self, folders: AgentFolders) -> Self {
         Self { agents: Some(folders), ..self }
+    }
+
+    /// It reads skills, and may make what later turns find.
+    pub fn with_workshop(self, workshop: Workshop) -> Self {
+        Self { workshop: Some(workshop), ..self }
     }
 
     pub fn id(&self) -> &str {
@@ -340,6 +351,7 @@ impl Session {
         let now = self.now();
         let delegation = if native && self.parts.builtins { self.delegation(&now, emit) } else { None };
         let files = self.conversation.files.clone();
+        let skills = if native && self.parts.builtins { self.skills(emit) } else { Vec::new() };
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text), self.parts.model.id())
@@ -347,6 +359,7 @@ impl Session {
             let memory = self.memory.clone().filter(|_| self.parts.builtins);
             let tools = Toolbox::new(bootstrap, self.parts.builtins)
                 .with_memory(memory, &self.parts.id)
+                .with_workshop(self.workshop.clone(), &skills)
                 .with_delegation(delegation)
                 .with_files(files);
             native::run(front, &tools, &mut self.conversation, turn).await
@@ -374,6 +387,19 @@ impl Session {
             files: self.conversation.files.clone(),
         };
         Some(Delegation::new(shared, catalogue.agents))
+    }
+}
+
+impl Session {
+    /// The skills there are now, with the same for a file that is none.
+    fn skills(&mut self, emit: &mut (dyn FnMut(Event) + Send)) -> Vec<Skill> {
+        let Some(workshop) = &self.workshop else { return Vec::new() };
+        let catalogue = workshop.skills.load();
+        for broken in catalogue.broken.iter().filter(|broken| !self.broken_skills.contains(broken)) {
+            emit(Event::Notice { message: format!("no skill: {}: {}", broken.path.display(), broken.problem) });
+        }
+        self.broken_skills = catalogue.broken;
+        catalogue.skills
     }
 }
 

@@ -3,8 +3,9 @@
 use crate::agents::{DELEGATE, Delegation, Recorder, Role};
 use crate::bootstrap::{self, Bootstrap, Did};
 use crate::checkpoint::TurnFiles;
-use crate::create;
+use crate::create::{self, Maker, Workshop};
 use crate::remember::{self, Memory};
+use crate::skills::{self, SKILL, Skill};
 use crate::turn::Turn;
 use jarvis_dispatch::{Approver, CallError, builtin_specs, changes_something};
 use jarvis_protocol::{Event, ToolCall, ToolSpec};
@@ -20,6 +21,9 @@ pub(crate) struct Toolbox {
     memory: Option<(Memory, String)>,
     /// In a conversation that may start subagents.
     delegation: Option<Delegation>,
+    workshop: Option<Workshop>,
+    /// What the model knows of them before it reads one.
+    skills: Option<String>,
     /// In a subagent.
     role: Option<Role>,
     /// What calls change is kept, so that it can be undone.
@@ -31,9 +35,19 @@ impl Toolbox {
         let mut specs = bootstrap::specs();
         if builtins {
             specs.extend(builtin_specs());
-            specs.push(create::spec());
+            specs.extend(create::specs(None));
         }
-        Self { bootstrap, specs, builtins, memory: None, delegation: None, role: None, files: None }
+        Self {
+            bootstrap,
+            specs,
+            builtins,
+            memory: None,
+            delegation: None,
+            workshop: None,
+            skills: None,
+            role: None,
+            files: None,
+        }
     }
 
     /// With the tools that remember and recall.
@@ -56,6 +70,21 @@ impl Toolbox {
     pub fn with_delegation(mut self, delegation: Option<Delegation>) -> Self {
         self.specs.extend(delegation.as_ref().map(Delegation::spec));
         Self { delegation, ..self }
+    }
+
+    /// With what can be made for later turns, and the skills that were.
+    pub fn with_workshop(mut self, workshop: Option<Workshop>, skills: &[Skill]) -> Self {
+        let Some(workshop) = workshop.filter(|_| self.builtins) else { return self };
+        self.specs.retain(|spec| !create::is_one(&spec.name));
+        self.specs.extend(create::specs(Some(&workshop)));
+        // Also where there is none yet: one may be made in this very turn.
+        self.specs.push(skills::spec());
+        self.skills = skills::prompt(skills);
+        Self { workshop: Some(workshop), ..self }
+    }
+
+    pub fn skills(&self) -> Option<&str> {
+        self.skills.as_deref()
     }
 
     /// Of a subagent: what it is allowed, and nothing that starts another.
@@ -107,7 +136,7 @@ impl Toolbox {
 
     /// Whether it may change what another call of the same reply sees.
     pub fn runs_alone(&self, tool: &str) -> bool {
-        tool == bootstrap::REGISTER || changes_something(tool) || tool == create::TOOL
+        tool == bootstrap::REGISTER || changes_something(tool) || create::is_one(tool)
     }
 
     pub async fn call(
@@ -127,6 +156,7 @@ impl Toolbox {
         }
         match &self.delegation {
             Some(delegation) if call.name == DELEGATE => {
+                self.bootstrap.dispatch().gate(DELEGATE, approver).await?;
                 Ok((delegation.call(call, emit, approver, cancel).await?, Did::Other))
             }
             _ => self.perform(call, emit, approver, cancel).await,
@@ -157,13 +187,24 @@ impl Toolbox {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(Value, Did), CallError> {
+        // The others are decided with what they touch.
+        if !builtin_specs().iter().any(|spec| spec.name == call.name) && !create::is_one(&call.name) {
+            self.bootstrap.dispatch().gate(&call.name, approver).await?;
+        }
         if let Some((memory, session)) = &self.memory
             && [remember::REMEMBER, remember::RECALL].contains(&call.name.as_str())
         {
             return memory.call(&call.name, &call.args, session, self.bootstrap.dispatch(), emit).await;
         }
-        if self.builtins && call.name == create::TOOL {
-            return create::call(&self.bootstrap, &call.args, emit, approver, cancel).await;
+        if let Some(workshop) = &self.workshop
+            && call.name == SKILL
+        {
+            return skills::call(&workshop.skills, self.bootstrap.dispatch(), &call.args).await;
+        }
+        if self.builtins && create::is_one(&call.name) {
+            let workshop = self.workshop.as_ref();
+            let mut maker = Maker { bootstrap: &self.bootstrap, workshop, emit, approver, cancel };
+            return maker.call(&call.name, &call.args).await;
         }
         if !self.builtins || !builtin_specs().iter().any(|spec| spec.name == call.name) {
             return self.bootstrap.call(&call.name, &call.args, emit, approver, cancel).await;

@@ -67,7 +67,7 @@ impl Dispatch {
         }
     }
 
-    async fn process_permit(
+    pub(crate) async fn process_permit(
         &self,
         plan: ProcessPlan,
         command: &CommandView,

@@ -1,7 +1,7 @@
 //! Resolve → decide → audit(intent) → execute → audit(outcome).
 
 use crate::compose::Frame;
-use crate::{CallError, alias, check_arguments};
+use crate::{CallError, Rules, alias, check_arguments};
 use jarvis_audit::{AuditLog, Kind, Record, redact};
 use jarvis_policy::{Approved, Decision, Deny, Policy, decide};
 use jarvis_protocol::{
@@ -30,6 +30,8 @@ pub struct Parts {
     pub shell: Option<PathBuf>,
     /// The person's home folder.
     pub home: Option<PathBuf>,
+    /// What a person lets agents do here.
+    pub rules: Rules,
 }
 
 pub struct Dispatch {
@@ -185,16 +187,25 @@ impl Dispatch {
         dependencies: &[String],
         cancel: &CancellationToken,
     ) -> Result<(), CallError> {
+        self.install_packages(name.as_str(), dependencies, cancel).await
+    }
+
+    pub(crate) async fn install_packages(
+        &self,
+        name: &str,
+        dependencies: &[String],
+        cancel: &CancellationToken,
+    ) -> Result<(), CallError> {
         if dependencies.is_empty() {
             return Ok(());
         }
-        self.record(Kind::Intent, name.as_str(), json!({"install": dependencies}))?;
+        self.record(Kind::Intent, name, json!({"install": dependencies}))?;
         let installed = self.parts.executor.install(dependencies, cancel).await;
         let outcome = match &installed {
             Ok(packages) => json!({"install": dependencies, "packages": packages.digest}),
             Err(error) => json!({"install": dependencies, "error": error.to_string()}),
         };
-        self.record(Kind::Outcome, name.as_str(), outcome)?;
+        self.record(Kind::Outcome, name, outcome)?;
         match installed {
             Ok(_) => Ok(()),
             Err(DependencyError::Sandbox(error)) => Err(CallError::Fatal(sandbox_error(&error))),
@@ -262,6 +273,7 @@ impl Dispatch {
         if !self.is_approved(&capability)? {
             return Err(CallError::RespondToModel(crate::trust::unapproved(&capability)));
         }
+        self.gate_capability(capability.name.as_str(), &capability.grants)?;
         Ok((capability, code.text))
     }
 

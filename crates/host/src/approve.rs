@@ -55,6 +55,7 @@ impl Approver for Asker {
                 capability: request.capability.clone(),
                 grants: request.grants.clone(),
                 reason: request.reason.clone(),
+                before: request.before.clone(),
             });
             let allowed = tokio::select! {
                 biased;

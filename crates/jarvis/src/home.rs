@@ -85,6 +85,21 @@ impl Home {
         self.root.join("agents")
     }
 
+    /// Skills of the person's own.
+    pub fn skills(&self) -> PathBuf {
+        self.root.join("skills")
+    }
+
+    /// Rules of the person's own, and what they said yes to.
+    pub fn rules(&self) -> PathBuf {
+        self.root.join("rules")
+    }
+
+    /// Commands of the person's own.
+    pub fn commands(&self) -> PathBuf {
+        self.root.join("commands")
+    }
+
     pub fn chat_history(&self) -> PathBuf {
         self.root.join("chat_history.txt")
     }

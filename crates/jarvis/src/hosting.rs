@@ -6,8 +6,7 @@ use crate::error::{Failure, Outcome, usage};
 use crate::home::Home;
 use crate::kept::{self, Kept};
 use crate::model::{self, Choice};
-use crate::notes;
-use crate::run;
+use crate::{notes, run, workshop};
 use futures::future::BoxFuture;
 use jarvis_agent::{Memory, Mode};
 use jarvis_dispatch::Dispatch;
@@ -117,7 +116,8 @@ impl Shared {
         let session = run::unkept(answerer, forge, &self.settings, &self.flags, self.embedder.clone())
             .with_memory(memory)
             .with_agents(run::agents_in(&self.home, &workspace))
-            .with_checkpoints(run::checkpoints(&self.home));
+            .with_checkpoints(run::checkpoints(&self.home))
+            .with_workshop(workshop::workshop(&self.home, &workspace));
         let session = if self.settings.titles { session.with_titles() } else { session };
         let session = if open.unkept { session } else { kept.record(session, &model, self.settings.context) };
         Ok(Made { session, workspace })

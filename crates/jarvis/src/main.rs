@@ -20,6 +20,7 @@ mod secrets;
 mod show;
 mod signals;
 mod term;
+mod workshop;
 
 use std::path::Path;
 use std::process::ExitCode;

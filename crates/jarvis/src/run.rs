@@ -7,11 +7,11 @@ use crate::home::Home;
 use crate::kept::Kept;
 use crate::model::Choice;
 use crate::signals::Signals;
-use crate::{notes, programs, pull, secrets, term};
+use crate::{notes, programs, pull, secrets, term, workshop};
 use futures::future::BoxFuture;
 use jarvis_agent::{AgentFolders, Checkpoints, Mode, Session, SessionParts, TurnLimits};
 use jarvis_audit::{AuditLog, Kind, Record};
-use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts};
+use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts, Rules};
 use jarvis_forge::Forge;
 use jarvis_model::{Backend, Embedder, ModelHandle};
 use jarvis_policy::{Approval, Policy};
@@ -114,6 +114,7 @@ pub fn dispatch_in(
         ..Policy::closed()
     };
     let (config_file, own) = (std::path::absolute(home.config()).map_err(|e| disk(home.root(), &e))?, home.clone());
+    let rules = rules(home, &workspace);
     let dispatch = Dispatch::new(Parts {
         registry: registry(home)?,
         audit: AuditLog::open(home.audit()),
@@ -124,8 +125,19 @@ pub fn dispatch_in(
         workspace,
         shell: programs::find("bash").or_else(|| programs::find("sh")),
         home: person(),
+        rules,
     });
     Ok(dispatch.with_view(config_file, move || config_view(&own)))
+}
+
+/// What a person lets agents do in a workspace.
+pub fn rules(home: &Home, workspace: &Path) -> Rules {
+    Rules::new(workspace, &home.rules())
+}
+
+/// For `~` in a command line.
+pub fn person_or_root() -> PathBuf {
+    person().unwrap_or_else(|| PathBuf::from("/"))
 }
 
 /// Places of keys and of other people's sessions, below the person's home: no grant reaches them.
@@ -264,8 +276,11 @@ pub fn session(answerer: Answerer, forge: Forge, settings: &Settings, turn: &Tur
     let model = answerer.handle.id().to_owned();
     let embedder = kept.embedder.clone();
     let memory = notes::memory(home, settings, embedder.clone(), &turn.reach);
-    let session =
-        unkept(answerer, forge, settings, turn, embedder).with_memory(memory).with_checkpoints(checkpoints(home));
+    let workshop = workshop::workshop(home, forge.dispatch().workspace());
+    let session = unkept(answerer, forge, settings, turn, embedder)
+        .with_memory(memory)
+        .with_workshop(workshop)
+        .with_checkpoints(checkpoints(home));
     kept.record(session, &model, settings.context)
 }
 

@@ -41,7 +41,7 @@ fn every_command_has_an_example_in_its_help() {
 
 #[test]
 fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
-    let turn = ["", "chat", "cap repair"];
+    let turn = ["", "chat", "cap repair", "command run"];
     let asking = [
         "",
         "chat",
@@ -52,8 +52,10 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "cap repair",
         "sandbox exec",
         "cap unify",
+        "command run",
     ];
-    let reaching = ["", "chat", "cap register", "cap check", "cap repair", "sandbox run", "sandbox exec"];
+    let reaching =
+        ["", "chat", "cap register", "cap check", "cap repair", "sandbox run", "sandbox exec", "command run"];
     let in_a_place = [
         "",
         "chat",
@@ -66,8 +68,17 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "cap repair",
         "sandbox run",
         "sandbox exec",
+        "skill list",
+        "skill show",
+        "skill rm",
+        "rule list",
+        "rule show",
+        "rule check",
+        "command list",
+        "command show",
+        "command run",
     ];
-    let led = ["", "chat", "cap repair", "bench selfext"];
+    let led = ["", "chat", "cap repair", "bench selfext", "command run"];
     let answering = [
         "",
         "chat",
@@ -79,6 +90,8 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "bench",
         "bench selfext",
         "cap unify",
+        "command",
+        "command run",
     ];
     let acts: [(&str, &[&str]); 9] = [
         ("--max-turns", &turn),

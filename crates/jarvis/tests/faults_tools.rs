@@ -6,7 +6,7 @@ mod common;
 
 use common::Home;
 use common::provider::{Provider, Reply};
-use common::tools::{Bench, Told};
+use common::workspace::{Bench, Told};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpListener;

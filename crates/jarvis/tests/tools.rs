@@ -5,7 +5,7 @@
 mod common;
 
 use common::provider::{Provider, Reply};
-use common::tools::Bench;
+use common::workspace::Bench;
 use serde_json::json;
 use std::path::Path;
 
@@ -163,7 +163,7 @@ fn every_call_is_on_the_audit_and_tools_can_be_turned_off() {
     let _ = home.run(&["hello"]).ok();
     let asked = provider.requests.lock().unwrap();
     let offered = |i: usize| asked[i]["tools"].as_array().unwrap().len();
-    assert_eq!((offered(0), offered(1)), (14, 3));
+    assert_eq!((offered(0), offered(1)), (19, 3));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod decide;
 mod hosts;
 mod process;
 mod review;
+mod rule;
 mod tool;
 mod within;
 
@@ -12,5 +13,9 @@ pub use decide::{Approved, Decision, Deny, Permit, decide};
 pub use hosts::{Pattern, PatternError, ambiguous, check_host};
 pub use process::{CommandView, ProcessAsk, ProcessPermit, ProcessVerdict, review_process};
 pub use review::{Approval, Ask, NetworkRule, Policy, Verdict, Version, review};
-pub use tool::{Reach, ToolAsk, ToolPermit, ToolVerdict, review_tool};
+pub use rule::{
+    Action, Attempt, BEFORE, Compiled, Condition, Effect, Example, Given, PERMISSIONS, Reasoned, Rule, RuleFile,
+    Ruling, SimpleCommand, judge,
+};
+pub use tool::{Reach, ToolAsk, ToolPermit, ToolVerdict, review_tool, review_tool_ruled};
 pub use within::within;

@@ -10,8 +10,8 @@ use crate::frame::{self, Fault};
 use crate::jail::{Jail, JailConfig};
 use crate::pool::{Idle, Zygote, isolated, lock};
 use crate::python::packages::{DependencyError, Packages};
-use crate::python::{Python, Runtimes};
-use jarvis_policy::Permit;
+use crate::python::{Python, PythonServer, Runtimes, Served};
+use jarvis_policy::{Permit, ProcessPermit};
 use jarvis_protocol::{ExecPlan, Execution, ExitClass, Runtime, ScriptError};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -223,6 +223,12 @@ impl Executor {
         cancel: &CancellationToken,
     ) -> Result<Packages, DependencyError> {
         self.0.python.install(dependencies, cancel).await
+    }
+
+    /// Starts a Python program that serves on its standard streams, in the jail, with the given packages, which must be
+    /// installed. It is killed with all it started when what this gives is dropped.
+    pub async fn serve_python(&self, permit: ProcessPermit, server: &PythonServer) -> Result<Served, DependencyError> {
+        self.0.python.serve(permit, server).await
     }
 
     async fn checked(&self, plan: &ExecPlan) -> Result<Result<Arc<Checked>, ScriptError>, SandboxError> {

@@ -39,9 +39,9 @@ pub use jail::{
 pub use peer::{PeerRun, time_peer};
 pub use probe::{Layer, probe, probe_with, start_times};
 pub use process::{ProcessDone, Processes};
-pub use python::Runtimes;
 pub use python::packages::{DependencyError, Lock, Packages, Requirement, Wheel};
-pub use tool::{Match, SearchWish, Searched, ToolDone, ToolError, ToolWork};
+pub use python::{PythonServer, Runtimes, Served};
+pub use tool::{Match, NewFile, Placed, SearchWish, Searched, ToolDone, ToolError, ToolWork};
 pub use zygote::worker_main;
 
 /// The name of the person's code in the engine's stack traces.

@@ -96,7 +96,7 @@ fn serve(proxy: &EgressProxy, until: &CancellationToken) -> ServeProxy {
     })
 }
 
-fn limits(limits: &ProcessLimits) -> JailLimits {
+pub(crate) fn limits(limits: &ProcessLimits) -> JailLimits {
     JailLimits {
         wall_ms: limits.timeout_ms,
         // As if all cores were busy all the time: the wall clock is what bounds.

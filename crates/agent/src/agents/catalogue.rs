@@ -93,7 +93,7 @@ impl Catalogue {
             if name == "README" || taken.contains(&name) {
                 continue;
             }
-            let text = read(&path, origin);
+            let text = read_file(&path, origin);
             self.take(&name, text, origin, Some(path), &mut here);
         }
         taken.append(&mut here);
@@ -123,7 +123,8 @@ impl Catalogue {
     }
 }
 
-fn read(path: &Path, origin: Origin) -> Result<String, String> {
+/// The text of a file that may come with somebody's repository.
+pub(crate) fn read_file(path: &Path, origin: Origin) -> Result<String, String> {
     let about = match origin {
         Origin::Workspace => std::fs::symlink_metadata(path),
         // A person may keep their own files elsewhere.

@@ -9,7 +9,9 @@ mod evidence;
 mod role;
 mod tree;
 
+pub(crate) use catalogue::read_file;
 pub use catalogue::{AgentFolders, BrokenAgent, Catalogue};
+pub(crate) use definition::valid_name;
 pub use definition::{Agent, Origin};
 pub(crate) use delegate::{DELEGATE, Delegation, Shared};
 pub(crate) use evidence::Recorder;

@@ -4,15 +4,17 @@
 mod effects;
 mod files;
 mod http;
+pub(crate) mod make;
 mod shell;
 mod specs;
 
 use crate::{ApprovalRequest, Approver, CallError, Dispatch};
 pub use effects::{Content, FileState};
 use jarvis_audit::Kind;
-use jarvis_policy::{Reach, ToolPermit, ToolVerdict, review_tool};
+use jarvis_policy::{Reach, ToolPermit, ToolVerdict, review_tool_ruled};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_sandbox::{ToolDone, ToolError, ToolWork};
+pub use make::{Checker, CheckerSaid, MADE_IN, MakePermit, Making, Tried};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 pub use shell::{exit_code, view as command_view};
@@ -125,7 +127,8 @@ impl Call<'_> {
     }
 
     async fn permit(&mut self, reach: Reach) -> Result<ToolPermit, CallError> {
-        let ask = match review_tool(self.dispatch.policy(), reach) {
+        let ruling = self.dispatch.ruling_of(self.tool, &reach);
+        let ask = match review_tool_ruled(self.dispatch.policy(), reach, ruling.as_ref()) {
             ToolVerdict::Permit(permit) => return Ok(permit),
             ToolVerdict::Denied(deny) => return Err(self.dispatch.refused(self.tool, deny)?),
             ToolVerdict::Ask(ask) => ask,

@@ -3,6 +3,7 @@
 use super::{Call, capped};
 use crate::process::ProcessRequest;
 use crate::{CallError, CommandView};
+use jarvis_policy::{Effect, Ruling};
 use jarvis_protocol::{ErrorBody, ErrorKind, Preset, ProcessLimits, ProcessPlan};
 use jarvis_sandbox::{JailClass, Stdin, check_host};
 use jarvis_shell::{Context, Verdict, classify};
@@ -40,6 +41,19 @@ pub fn view(line: &str, workspace: &Path, home: &Path) -> CommandView {
     }
 }
 
+/// What is forbidden stays so, whatever a rule allows.
+fn ruled(view: CommandView, ruling: Option<Ruling>) -> CommandView {
+    match (view, ruling) {
+        (view @ CommandView::Forbidden(_), _) | (view, None) => view,
+        (_, Some(Ruling { effect: Effect::Deny, reason, .. })) => CommandView::Forbidden(reason),
+        (CommandView::Questionable(why), Some(Ruling { effect: Effect::Ask, reason, .. })) => {
+            CommandView::Questionable(format!("{reason}; {why}"))
+        }
+        (CommandView::Harmless, Some(Ruling { effect: Effect::Ask, reason, .. })) => CommandView::Questionable(reason),
+        (_, Some(Ruling { effect: Effect::Allow, .. })) => CommandView::Harmless,
+    }
+}
+
 pub(super) async fn exec(
     call: &mut Call<'_>,
     args: Exec,
@@ -66,7 +80,8 @@ pub(super) async fn exec(
     }
     let seconds = args.timeout_s.unwrap_or(SECONDS);
     let home = parts.home.clone().unwrap_or_else(|| PathBuf::from("/"));
-    let command = view(&args.command, call.dispatch.workspace(), &home);
+    let ruling = call.dispatch.ruling_of_line(call.tool, &args.command, &args.network);
+    let command = ruled(view(&args.command, call.dispatch.workspace(), &home), ruling);
     let word = shell.file_name().map_or_else(|| "sh".to_owned(), |name| name.to_string_lossy().into_owned());
     let plan = ProcessPlan {
         argv: vec![word, "-c".to_owned(), args.command],

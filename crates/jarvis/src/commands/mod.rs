@@ -13,19 +13,23 @@ mod bench_turns_meter;
 mod bench_turns_world;
 mod cap;
 mod chat;
+mod command;
 mod completions;
 mod config;
 mod doctor;
 mod memory;
 mod model;
+mod rule;
 mod sandbox;
 mod secret;
 mod selfext;
 mod session;
+mod skill;
 
 use crate::cli::Common;
 use crate::error::Outcome;
 pub use cap::Cap;
+pub use chat::words as chat_words;
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
@@ -44,6 +48,15 @@ pub enum Command {
     /// Subagents: whom a model can give a task of its own.
     #[command(subcommand)]
     Agents(agents::Agents),
+    /// Skills: how something is done here, with instructions and scripts.
+    #[command(subcommand)]
+    Skill(skill::Skills),
+    /// Rules: what agents may do here.
+    #[command(subcommand)]
+    Rule(rule::Rules),
+    /// Commands: requests that are made again and again, each by its name.
+    #[command(subcommand)]
+    Command(command::Commands),
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
@@ -75,6 +88,9 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Session(args) => session::run(args, common),
         Command::Memory(args) => memory::run(args, common),
         Command::Agents(args) => agents::run(args, common),
+        Command::Skill(args) => skill::run(args, common),
+        Command::Rule(args) => rule::run(args, common),
+        Command::Command(args) => command::run(args, common),
         Command::Model(args) => model::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),

@@ -6,7 +6,7 @@ pub mod embeddings;
 pub mod files;
 pub mod provider;
 pub mod terminal;
-pub mod tools;
+pub mod workspace;
 
 use serde_json::{Value, json};
 use std::ffi::OsStr;

@@ -60,6 +60,7 @@ impl Bench {
             workspace: self.home.path().to_owned(),
             shell: None,
             home: None,
+            rules: jarvis_dispatch::Rules::new(self.home.path(), &self.home.path().join("rules")),
         })))
     }
 

@@ -243,7 +243,7 @@ fn several_names(places: &[PathBuf]) -> Option<HashSet<(u64, u64)>> {
     Some(found)
 }
 
-fn denied(access: &Access, path: &Path) -> bool {
+pub(super) fn denied(access: &Access, path: &Path) -> bool {
     access
         .denied
         .iter()
@@ -323,7 +323,7 @@ fn reopen(found: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty())
 }
 
-fn make_directories(root: &OwnedFd, below: &Path) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn make_directories(root: &OwnedFd, below: &Path) -> rustix::io::Result<OwnedFd> {
     let mut here = open(root, Path::new(""), OFlags::RDONLY | OFlags::DIRECTORY)?;
     for part in below.components() {
         let name = Path::new(part.as_os_str());
@@ -358,7 +358,7 @@ fn replace(directory: &OwnedFd, name: &OsStr, bytes: &[u8], mode: Mode) -> std::
     written
 }
 
-fn failed(path: &str, error: rustix::io::Errno) -> Refusal {
+pub(crate) fn failed(path: &str, error: rustix::io::Errno) -> Refusal {
     match error {
         Errno::LOOP | Errno::XDEV => Refusal::denied(format!(
             "{path} is not granted: a link on the way is not followed; grant the place that it leads to"

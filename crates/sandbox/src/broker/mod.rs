@@ -3,7 +3,7 @@
 
 mod calls;
 mod fetch;
-mod files;
+pub(crate) mod files;
 mod kept;
 mod secrets;
 mod unpack;
@@ -82,7 +82,7 @@ impl Refusal {
         Self { name: "TypeError".into(), message: message.into() }
     }
 
-    fn failed(message: impl Into<String>) -> Self {
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { name: "Error".into(), message: message.into() }
     }
 }
@@ -162,6 +162,15 @@ impl Broker {
             time,
             begun: OnceLock::new(),
         })
+    }
+
+    pub(crate) fn workspace(&self) -> Option<&std::path::Path> {
+        self.access.workspace.as_deref()
+    }
+
+    /// Whether it lies where nothing that is made may reach, such as jarvis's own home.
+    pub(crate) fn denies(&self, path: &std::path::Path) -> bool {
+        files::denied(&self.access, path)
     }
 
     /// Files of one kind of grant.

@@ -11,8 +11,10 @@
 mod host;
 mod interpreter;
 pub mod packages;
+mod server;
 
 pub(crate) use host::Host;
+pub use server::{PythonServer, Served};
 
 use crate::broker::{Broker, Desk};
 use crate::check::{Checked, MAX_CODE_BYTES, Use, UseKind};

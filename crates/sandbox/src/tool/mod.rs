@@ -1,14 +1,17 @@
 //! What the built-in tools do with files and hosts: the same broker that serves capabilities, held to one permit.
 
+mod place;
 mod search;
 
 use crate::broker::Refusal;
 use crate::executor::Executor;
 use crate::frame::Packet;
-use jarvis_policy::ToolPermit;
+use jarvis_policy::{Reach, ToolPermit};
 use jarvis_protocol::Egress;
+pub use place::{NewFile, Placed};
 pub use search::{Match, SearchWish, Searched};
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -117,5 +120,27 @@ impl Executor {
         let cancel = cancel.clone();
         let done = tokio::task::spawn_blocking(move || search::run(&files, &wish, &cancel)).await;
         done.map_err(|e| ToolError::new("Error", format!("the search failed: {e}")))?
+    }
+
+    /// Puts a file or a folder at the place that was permitted, below the workspace, whole or not at all.
+    pub async fn place(&self, permit: ToolPermit, new: Placed) -> Result<(), ToolError> {
+        let Reach::Make { path, replaces, .. } = permit.reach() else {
+            return Err(ToolError::new("PermissionError", "the permit is for something else"));
+        };
+        let (path, replaces) = (PathBuf::from(path), *replaces);
+        let root = self.broker().workspace().map(Path::to_owned);
+        let refuse = || ToolError::new("PermissionError", format!("{} lies outside the workspace", path.display()));
+        let root = root.ok_or_else(refuse)?;
+        let below = path.strip_prefix(&root).map_err(|_| refuse())?.to_owned();
+        if self.broker().denies(&path) {
+            let message = "the workspace is the folder that jarvis's own home lies in, where nothing is made; work in another one";
+            return Err(ToolError::new("PermissionError", message));
+        }
+        let (Some(folder), Some(name)) = (below.parent(), below.file_name().and_then(|name| name.to_str())) else {
+            return Err(refuse());
+        };
+        let (folder, name) = (folder.to_owned(), name.to_owned());
+        let done = tokio::task::spawn_blocking(move || place::place(&root, &folder, &name, &new, replaces)).await;
+        done.map_err(|e| ToolError::new("Error", format!("it was not put in place: {e}")))?
     }
 }

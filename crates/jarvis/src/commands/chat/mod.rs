@@ -14,7 +14,7 @@ use crate::home::Home;
 use crate::kept::{self, Kept, LATEST};
 use crate::show::Show;
 use crate::signals::Signals;
-use crate::{config, model, run, term};
+use crate::{config, model, run, term, workshop};
 use clap::Args;
 use complete::Commands;
 use jarvis_agent::{Session, TurnEnd};
@@ -24,6 +24,7 @@ use jarvis_protocol::ErrorKind;
 use lines::Lines;
 use reedline::Signal;
 use serde_json::json;
+pub use slash::words;
 use slash::{Flow, Line};
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -170,10 +171,22 @@ impl Conversation<'_> {
         match slash::read(line) {
             Line::Nothing => {}
             Line::Command(slash, argument) => return Ok(matches!(slash.run(self, argument).await?, Flow::Stay)),
-            Line::Unknown(word) => term::note(format!("there is no {word}; /help lists what there is")),
+            Line::Unknown(word) => match self.command(word, line) {
+                Ok(Some(text)) => self.turn(&text).await?,
+                Ok(None) => term::note(format!("there is no {word}; /help lists what there is")),
+                Err(failure) => keep_on(failure)?,
+            },
             Line::Message(text) => self.turn(text).await?,
         }
         Ok(true)
+    }
+
+    /// What is asked by a command of the workspace or the home, where the word is one.
+    fn command(&self, word: &str, line: &str) -> Outcome<Option<String>> {
+        let catalogue = workshop::commands(&self.home, &run::workspace()?).load();
+        let Some(command) = catalogue.get(&word[1..]) else { return Ok(None) };
+        let arguments = line.trim().strip_prefix(word).unwrap_or_default();
+        super::command::expand(command, arguments).map(Some)
     }
 
     async fn model(&mut self, named: &str) -> Outcome {

@@ -139,6 +139,11 @@ pub fn names() -> String {
 }
 
 /// What a line is.
+/// The words that mean something here, without the `/`.
+pub fn words() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|slash| &slash.name[1..]).chain(["quit"])
+}
+
 pub enum Line<'a> {
     Nothing,
     Command(&'static Slash, &'a str),

@@ -52,7 +52,7 @@ impl DependencyError {
         })
     }
 
-    pub(super) fn io(what: &'static str) -> impl FnOnce(std::io::Error) -> DependencyError {
+    pub(in crate::python) fn io(what: &'static str) -> impl FnOnce(std::io::Error) -> DependencyError {
         move |source| DependencyError::Io { what, source }
     }
 }

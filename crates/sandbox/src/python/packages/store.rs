@@ -188,7 +188,7 @@ impl Store {
     }
 
     /// A folder that vanishes unless it is renamed to its place, on the same file system as that.
-    fn workplace(&self, kind: &str) -> Result<tempfile::TempDir, DependencyError> {
+    pub(in crate::python) fn workplace(&self, kind: &str) -> Result<tempfile::TempDir, DependencyError> {
         let folder = self.cache.join(kind);
         let make = || {
             std::fs::create_dir_all(&folder)?;
@@ -199,7 +199,7 @@ impl Store {
 
     /// Removes what a process that died has left. What cannot be removed is tried again the next time.
     fn clean(&self) {
-        for kind in ["wheels", "environments"] {
+        for kind in ["wheels", "environments", "checks"] {
             for entry in std::fs::read_dir(self.cache.join(kind)).into_iter().flatten().flatten() {
                 let left = entry.file_name().to_string_lossy().starts_with(".new-");
                 let since = entry.metadata().and_then(|m| m.modified()).ok();

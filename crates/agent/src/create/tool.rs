@@ -1,14 +1,14 @@
 //! The tool `create_tool`: a capability, said in the words of other agents. Checked and verified as every capability.
 
 use crate::bootstrap::{self, Bootstrap, Did};
-use jarvis_dispatch::{Approver, CallError, check_arguments};
-use jarvis_protocol::{ErrorKind, Event, ToolSpec};
+use jarvis_dispatch::{Approver, CallError};
+use jarvis_protocol::{Event, ToolSpec};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const TOOL: &str = "create_tool";
+pub(super) const TOOL: &str = "create_tool";
 
-pub(crate) fn spec() -> ToolSpec {
+pub(super) fn spec() -> ToolSpec {
     ToolSpec {
         name: TOOL.to_owned(),
         description:
@@ -27,15 +27,13 @@ pub(crate) fn spec() -> ToolSpec {
     }
 }
 
-pub(crate) async fn call(
+pub(super) async fn call(
     bootstrap: &Bootstrap,
     args: &Value,
     emit: &mut (dyn FnMut(Event) + Send),
     approver: &mut dyn Approver,
     cancel: &CancellationToken,
 ) -> Result<(Value, Did), CallError> {
-    check_arguments(&spec().parameters, args)
-        .map_err(|problem| CallError::respond(ErrorKind::Usage, format!("{TOOL}: {problem}")))?;
     bootstrap.call(bootstrap::REGISTER, &registered(args), emit, approver, cancel).await
 }
 

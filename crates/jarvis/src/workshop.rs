@@ -1,0 +1,36 @@
+//! What a session makes for later ones is made here: the folders, and the client that MCP servers are tried with.
+
+use crate::home::Home;
+use futures::future::BoxFuture;
+use jarvis_agent::{CommandFolders, ServerProbe, SkillFolders, Workshop};
+use jarvis_protocol::ToolSpec;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+struct OfficialClient;
+
+impl ServerProbe for OfficialClient {
+    fn tools(
+        &self,
+        from: Box<dyn AsyncRead + Send + Unpin>,
+        to: Box<dyn AsyncWrite + Send + Unpin>,
+    ) -> BoxFuture<'static, Result<Vec<ToolSpec>, String>> {
+        Box::pin(async move { jarvis_mcp::probe::tools_of(from, to).await.map_err(|e| e.to_string()) })
+    }
+}
+
+pub fn workshop(home: &Home, workspace: &Path) -> Workshop {
+    let taken = crate::commands::chat_words().map(str::to_owned).collect();
+    Workshop::new(skills(home, workspace), commands(home, workspace), taken, Some(Arc::new(OfficialClient)))
+}
+
+/// Where skills are looked for.
+pub fn skills(home: &Home, workspace: &Path) -> SkillFolders {
+    SkillFolders::new(workspace, &home.skills())
+}
+
+/// Where commands are looked for.
+pub fn commands(home: &Home, workspace: &Path) -> CommandFolders {
+    CommandFolders::new(workspace, &home.commands())
+}

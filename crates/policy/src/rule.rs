@@ -1,0 +1,355 @@
+//! Rules of a person: which calls are allowed, asked for, denied. Deny wins over ask wins over allow.
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde::{Deserialize, Serialize};
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleFile {
+    /// `permissions` is the only one that there is yet.
+    pub domain: String,
+    pub rules: Vec<Rule>,
+}
+
+/// The domain of rules that decide calls.
+pub const PERMISSIONS: &str = "permissions";
+/// The event at which they are asked.
+pub const BEFORE: &str = "tool.before";
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    pub id: String,
+    pub description: String,
+    pub when: String,
+    pub condition: Condition,
+    pub action: Action,
+    /// 1 to 100; of two that say the same the higher one is named.
+    pub priority: u8,
+    pub examples: Vec<Example>,
+}
+
+/// All that is given must fit; of one kind, any pattern. `*` stands for anything, `**` in a path for any folders.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Condition {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// Relative to the workspace, or absolute.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// Each simple command of a command line, its words with one space between them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+}
+
+/// `allow`, `ask`, `deny`, each alone or with a reason: `deny: REASON`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Action {
+    Word(Effect),
+    Reasoned(Reasoned),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reasoned {
+    Allow(String),
+    Ask(String),
+    Deny(String),
+}
+
+/// From the weakest to the one that wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    Allow,
+    Ask,
+    Deny,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Example {
+    pub given: Given,
+    /// Whether the condition holds.
+    pub expect: bool,
+}
+
+/// One call, as an example says it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    pub tool: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+impl Action {
+    pub fn effect(&self) -> Effect {
+        match self {
+            Action::Word(effect) => *effect,
+            Action::Reasoned(Reasoned::Allow(_)) => Effect::Allow,
+            Action::Reasoned(Reasoned::Ask(_)) => Effect::Ask,
+            Action::Reasoned(Reasoned::Deny(_)) => Effect::Deny,
+        }
+    }
+
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Action::Word(_) => None,
+            Action::Reasoned(Reasoned::Allow(reason) | Reasoned::Ask(reason) | Reasoned::Deny(reason)) => Some(reason),
+        }
+    }
+}
+
+/// What is about to be done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attempt {
+    /// More than one name where a call has several, such as a capability and the tool that runs it.
+    pub tools: Vec<String>,
+    /// Absolute, and relative where it lies in the workspace.
+    pub paths: Vec<String>,
+    /// Without ports.
+    pub hosts: Vec<String>,
+    pub commands: Vec<SimpleCommand>,
+}
+
+/// One program start of a command line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SimpleCommand {
+    pub program: String,
+    pub args: Vec<String>,
+    /// Places that its words name, as [`Attempt::paths`].
+    pub paths: Vec<String>,
+    /// What it starts is only known when it runs.
+    pub unknown: bool,
+}
+
+/// What the rules say to an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruling {
+    pub effect: Effect,
+    pub rule: String,
+    /// With the rule's name, for the refusal and the audit.
+    pub reason: String,
+}
+
+/// How a condition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Holds {
+    No,
+    /// It cannot be told before it runs.
+    Perhaps,
+    Yes,
+}
+
+/// A rule that can be asked.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    rule: Rule,
+    tools: Vec<GlobMatcher>,
+    paths: Vec<GlobMatcher>,
+    hosts: Vec<GlobMatcher>,
+    commands: Vec<GlobMatcher>,
+}
+
+impl Compiled {
+    /// The error says what is wrong with the rule, without its name.
+    pub fn new(rule: Rule) -> Result<Compiled, String> {
+        let Rule { id, condition, priority, when, .. } = &rule;
+        if id.is_empty() || id.chars().count() > 64 || id.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err("its id has 1 to 64 characters and no spaces".to_owned());
+        }
+        if when != BEFORE {
+            return Err(format!("`when: {when}` is not known; rules of permissions are asked at {BEFORE}"));
+        }
+        if !(1..=100).contains(priority) {
+            return Err(format!("priority {priority} is outside 1 to 100"));
+        }
+        if *condition == Condition::default() {
+            return Err("its condition is empty: name tools, paths, hosts or commands".to_owned());
+        }
+        let all =
+            |patterns: &[String], whole: bool| patterns.iter().map(|p| glob(p, whole)).collect::<Result<Vec<_>, _>>();
+        Ok(Compiled {
+            tools: all(&condition.tools, true)?,
+            paths: all(&condition.paths, false)?,
+            hosts: all(&condition.hosts.iter().map(|host| host.to_lowercase()).collect::<Vec<_>>(), true)?,
+            commands: all(&condition.commands, true)?,
+            rule,
+        })
+    }
+
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    /// Whether the condition holds; what cannot be told holds where that is the careful answer.
+    pub fn matches(&self, attempt: &Attempt) -> bool {
+        self.holds(attempt) >= if self.rule.action.effect() == Effect::Allow { Holds::Yes } else { Holds::Perhaps }
+    }
+
+    fn holds(&self, attempt: &Attempt) -> Holds {
+        let fits = |patterns: &[GlobMatcher], texts: &[String]| {
+            patterns.is_empty() || texts.iter().any(|text| patterns.iter().any(|pattern| pattern.is_match(text)))
+        };
+        if !fits(&self.tools, &attempt.tools) || !fits(&self.hosts, &attempt.hosts) {
+            return Holds::No;
+        }
+        if attempt.commands.is_empty() {
+            let held = self.commands.is_empty() && fits(&self.paths, &attempt.paths);
+            return if held { Holds::Yes } else { Holds::No };
+        }
+        let each = attempt.commands.iter().map(|command| self.holds_for(command));
+        // What is allowed must be allowed as a whole; what is denied is so by any part.
+        let held = if self.rule.action.effect() == Effect::Allow { each.min() } else { each.max() };
+        held.unwrap_or(Holds::No)
+    }
+
+    fn holds_for(&self, command: &SimpleCommand) -> Holds {
+        let fits = |patterns: &[GlobMatcher], text: &str| patterns.iter().any(|pattern| pattern.is_match(text));
+        let by_path = self.paths.is_empty() || command.paths.iter().any(|path| fits(&self.paths, path));
+        let words = command.args.iter().map(String::as_str);
+        let line = |program: &str| std::iter::once(program).chain(words.clone()).collect::<Vec<_>>().join(" ");
+        let base = command.program.rsplit('/').next().unwrap_or_default();
+        let by_line = self.commands.is_empty()
+            || fits(&self.commands, &line(&command.program))
+            || fits(&self.commands, &line(base));
+        match (by_path && by_line, command.unknown) {
+            (true, _) => Holds::Yes,
+            (false, true) if !self.commands.is_empty() || !self.paths.is_empty() => Holds::Perhaps,
+            (false, _) => Holds::No,
+        }
+    }
+
+    fn ruling(&self, held: Holds) -> Ruling {
+        let Rule { id, action, description, .. } = &self.rule;
+        let reason = action.reason().unwrap_or(description);
+        let (effect, reason) = match held {
+            Holds::Perhaps => {
+                (Effect::Ask, format!("rule `{id}`: it cannot be told beforehand whether it applies ({reason})"))
+            }
+            Holds::Yes | Holds::No => (action.effect(), format!("rule `{id}`: {reason}")),
+        };
+        Ruling { effect, rule: id.clone(), reason }
+    }
+}
+
+/// What the rules together say; none: they say nothing.
+pub fn judge<'a>(rules: impl IntoIterator<Item = &'a Compiled>, attempt: &Attempt) -> Option<Ruling> {
+    let matching = rules
+        .into_iter()
+        .filter(|rule| rule.matches(attempt))
+        .map(|rule| (rule.ruling(rule.holds(attempt)), rule.rule.priority));
+    matching.max_by_key(|(ruling, priority)| (ruling.effect, *priority)).map(|(ruling, _)| ruling)
+}
+
+fn glob(pattern: &str, whole: bool) -> Result<GlobMatcher, String> {
+    if pattern.trim().is_empty() || pattern.len() > 500 {
+        return Err("a pattern has 1 to 500 characters".to_owned());
+    }
+    // In a path `*` stays in its folder. A backslash is itself: these are no paths of Windows.
+    let glob = GlobBuilder::new(pattern).literal_separator(!whole).backslash_escape(true).build();
+    glob.map(|glob| glob.compile_matcher()).map_err(|e| format!("the pattern {pattern:?}: {}", e.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(condition: Condition, action: Action) -> Compiled {
+        Compiled::new(Rule {
+            id: "r".to_owned(),
+            description: "because".to_owned(),
+            when: BEFORE.to_owned(),
+            condition,
+            action,
+            priority: 50,
+            examples: Vec::new(),
+        })
+        .unwrap()
+    }
+
+    fn words(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    fn command(line: &str) -> SimpleCommand {
+        let mut parts = line.split(' ').map(str::to_owned);
+        let program = parts.next().unwrap();
+        SimpleCommand { unknown: program == "…", program, args: parts.collect(), paths: Vec::new() }
+    }
+
+    fn shell(lines: &[&str]) -> Attempt {
+        Attempt {
+            tools: words(&["shell_exec"]),
+            commands: lines.iter().map(|l| command(l)).collect(),
+            ..Attempt::default()
+        }
+    }
+
+    #[test]
+    fn deny_wins_over_ask_over_allow_whatever_the_order() {
+        let tools = || Condition { tools: words(&["file_*"]), ..Condition::default() };
+        let attempt = Attempt { tools: words(&["file_write"]), ..Attempt::default() };
+        let (allow, ask, deny) = (Effect::Allow, Effect::Ask, Effect::Deny);
+        for (effects, wins) in [
+            (vec![allow], allow),
+            (vec![ask, allow], ask),
+            (vec![allow, ask], ask),
+            (vec![deny, allow, ask], deny),
+            (vec![ask, allow, deny], deny),
+        ] {
+            let rules: Vec<Compiled> = effects.iter().map(|effect| rule(tools(), Action::Word(*effect))).collect();
+            assert_eq!(judge(&rules, &attempt).unwrap().effect, wins, "{effects:?}");
+        }
+        let other = Attempt { tools: words(&["http_request"]), ..Attempt::default() };
+        assert_eq!(judge(&[rule(tools(), Action::Word(deny))], &other), None);
+    }
+
+    #[test]
+    fn a_command_is_denied_by_any_part_and_allowed_only_as_a_whole() {
+        let pushes = || Condition { commands: words(&["git push*"]), ..Condition::default() };
+        let deny = rule(pushes(), Action::Reasoned(Reasoned::Deny("no".to_owned())));
+        let allow = rule(pushes(), Action::Word(Effect::Allow));
+        for (lines, denied, allowed) in [
+            (vec!["git push origin"], true, true),
+            (vec!["/usr/bin/git push"], true, true),
+            (vec!["ls", "git push"], true, false),
+            (vec!["git pull"], false, false),
+            (vec!["echo git push"], false, false),
+            // What is not known may be it.
+            (vec!["… push"], true, false),
+        ] {
+            assert_eq!((deny.matches(&shell(&lines)), allow.matches(&shell(&lines))), (denied, allowed), "{lines:?}");
+        }
+        let ruling = judge([&deny], &shell(&["… x"])).unwrap();
+        assert_eq!(ruling.effect, Effect::Ask, "what cannot be told is asked: {}", ruling.reason);
+    }
+
+    #[test]
+    fn a_path_keeps_to_its_folders() {
+        let secret = rule(
+            Condition { paths: words(&["secret/**", "*.key"]), ..Condition::default() },
+            Action::Word(Effect::Deny),
+        );
+        for (path, held) in
+            [("secret/a", true), ("secret/a/b", true), ("x.key", true), ("a/x.key", false), ("secretly/a", false)]
+        {
+            let attempt = Attempt { tools: words(&["file_read"]), paths: words(&[path]), ..Attempt::default() };
+            assert_eq!(secret.matches(&attempt), held, "{path}");
+        }
+        let mut read = command("cat secret/a");
+        read.paths = words(&["secret/a"]);
+        let attempt = Attempt { tools: words(&["shell_exec"]), commands: vec![read], ..Attempt::default() };
+        assert!(secret.matches(&attempt), "a command line by the places that its words name");
+    }
+}
