@@ -13,6 +13,7 @@ mod chat;
 mod completions;
 mod config;
 mod doctor;
+mod mcp;
 mod memory;
 mod model;
 mod sandbox;
@@ -44,6 +45,9 @@ pub enum Command {
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
+    /// Servers of the Model Context Protocol: tools that others wrote.
+    #[command(subcommand)]
+    Mcp(mcp::Mcp),
     /// Settings.
     #[command(subcommand)]
     Config(config::Config),
@@ -73,6 +77,7 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Memory(args) => memory::run(args, common),
         Command::Agents(args) => agents::run(args, common),
         Command::Model(args) => model::run(args, common),
+        Command::Mcp(args) => mcp::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),
         Command::Audit(args) => audit::run(&args, common),
