@@ -7,6 +7,7 @@ use crate::{
     context::Strategy,
     conversation::Conversation,
     create::Workshop,
+    external::{External, Externals},
     native,
     record::{Record, summary_of},
     remember::Memory,
@@ -76,6 +77,8 @@ pub struct Session {
     embedder: Option<Arc<dyn Embedder>>,
     memory: Option<Memory>,
     agents: Option<AgentFolders>,
+    /// Tools of servers outside.
+    external: Option<Arc<dyn External>>,
     workshop: Option<Workshop>,
     /// Broken files that were told.
     broken: Vec<BrokenAgent>,
@@ -127,6 +130,7 @@ impl Session {
             memory: None,
             agents: None,
             workshop: None,
+            external: None,
             broken: Vec::new(),
             checkpoints: None,
             titles: Titles::default(),
@@ -197,6 +201,11 @@ impl Session {
     /// It reads skills, and may make what later turns find.
     pub fn with_workshop(self, workshop: Workshop) -> Self {
         Self { workshop: Some(workshop), ..self }
+    }
+
+    /// A model that drives the built-in tools is offered those of servers outside, too.
+    pub fn with_external(self, external: Option<Arc<dyn External>>) -> Self {
+        Self { external, ..self }
     }
 
     pub fn id(&self) -> &str {
@@ -352,6 +361,10 @@ impl Session {
         let delegation = if native && self.parts.builtins { self.delegation(&now, emit) } else { None };
         let files = self.conversation.files.clone();
         let skills = if native && self.parts.builtins { self.skills(emit) } else { Vec::new() };
+        let external = match self.external.as_ref().filter(|_| native && self.parts.builtins) {
+            Some(external) => Externals::of(external, &self.parts.model, emit, cancel).await,
+            None => None,
+        };
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text), self.parts.model.id())
@@ -361,6 +374,7 @@ impl Session {
                 .with_memory(memory, &self.parts.id)
                 .with_workshop(self.workshop.clone(), &skills)
                 .with_delegation(delegation)
+                .with_external(external)
                 .with_files(files);
             native::run(front, &tools, &mut self.conversation, turn).await
         } else {

@@ -4,6 +4,7 @@ use crate::agents::{DELEGATE, Delegation, Recorder, Role};
 use crate::bootstrap::{self, Bootstrap, Did};
 use crate::checkpoint::TurnFiles;
 use crate::create::{self, Maker, Workshop};
+use crate::external::Externals;
 use crate::remember::{self, Memory};
 use crate::skills::{self, SKILL, Skill};
 use crate::turn::Turn;
@@ -24,6 +25,8 @@ pub(crate) struct Toolbox {
     workshop: Option<Workshop>,
     /// What the model knows of them before it reads one.
     skills: Option<String>,
+    /// Of servers outside.
+    external: Option<Externals>,
     /// In a subagent.
     role: Option<Role>,
     /// What calls change is kept, so that it can be undone.
@@ -44,6 +47,7 @@ impl Toolbox {
             memory: None,
             delegation: None,
             workshop: None,
+            external: None,
             skills: None,
             role: None,
             files: None,
@@ -87,6 +91,15 @@ impl Toolbox {
         self.skills.as_deref()
     }
 
+    pub fn with_external(mut self, external: Option<Externals>) -> Self {
+        self.specs.extend(external.iter().flat_map(Externals::specs));
+        Self { external, ..self }
+    }
+
+    pub fn has_external(&self) -> bool {
+        self.external.is_some()
+    }
+
     /// Of a subagent: what it is allowed, and nothing that starts another.
     pub fn of_agent(bootstrap: Bootstrap, role: Role, memory: Option<(Memory, String)>) -> Self {
         let mut tools = Self::new(bootstrap, true);
@@ -120,6 +133,9 @@ impl Toolbox {
     pub fn settle(&self, turn: &mut Turn) {
         let spent = self.delegation.iter().flat_map(Delegation::settle);
         spent.for_each(|other| turn.absorb(&other));
+        if let Some(external) = &self.external {
+            turn.count(external.spent());
+        }
     }
 
     pub fn specs(&self) -> &[ToolSpec] {
@@ -136,7 +152,10 @@ impl Toolbox {
 
     /// Whether it may change what another call of the same reply sees.
     pub fn runs_alone(&self, tool: &str) -> bool {
-        tool == bootstrap::REGISTER || changes_something(tool) || create::is_one(tool)
+        tool == bootstrap::REGISTER
+            || changes_something(tool)
+            || create::is_one(tool)
+            || self.external.as_ref().is_some_and(|external| external.changes_something(tool))
     }
 
     pub async fn call(
@@ -195,6 +214,9 @@ impl Toolbox {
             && [remember::REMEMBER, remember::RECALL].contains(&call.name.as_str())
         {
             return memory.call(&call.name, &call.args, session, self.bootstrap.dispatch(), emit).await;
+        }
+        if let Some(external) = self.external.as_ref().filter(|external| external.has(&call.name)) {
+            return external.call(call, emit, approver, cancel).await;
         }
         if let Some(workshop) = &self.workshop
             && call.name == SKILL

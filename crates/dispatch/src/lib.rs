@@ -8,27 +8,29 @@ mod builtin;
 mod callers;
 mod compose;
 mod error;
+mod external;
 mod process;
 mod rules;
 mod run;
 mod trust;
 
 pub use alias::ALIAS_ARGUMENTS;
-pub use approve::{ApprovalRequest, Approver, DenyAll};
+pub use approve::{ApprovalRequest, Approver, DenyAll, Form};
 pub use arguments::{check_arguments, check_exact, check_schema, check_value};
 pub use builtin::{Checker, CheckerSaid, Content, MADE_IN, MakePermit, Making, Tried};
 pub use builtin::{FileState, builtin_specs, changes_something, command_view, exit_code};
 pub use callers::Related;
 pub use compose::MOST_CALLS;
 pub use error::CallError;
+pub use external::ServerRequest;
 pub use jarvis_audit::redact;
-pub use jarvis_policy::CommandView;
+pub use jarvis_policy::{CommandView, ExternalCall, ExternalPermit, ToolRule};
 pub use jarvis_policy::{
     Action as RuleAction, BEFORE as RULES_ASKED_AT, Condition as RuleCondition, Effect as RuleEffect,
     Example as RuleExample, PERMISSIONS as RULES_OF_PERMISSIONS, Reasoned as RuleReason, Rule as RuleEntry, RuleFile,
 };
 pub use jarvis_policy::{Approved, Ask, Deny, Verdict, Version as Reviewed, review};
-pub use jarvis_sandbox::{Checked, NewFile, Placed, PythonServer, Use, UseKind, check_host};
+pub use jarvis_sandbox::{Checked, NewFile, Outside, Placed, PythonServer, Server, ServerEnd, Use, UseKind, check_host};
 pub use process::ProcessRequest;
 pub use rules::{BrokenRules, KeptRules, RuleBook, Rules, check_rules};
 pub use run::{Dispatch, Parts, Ran};

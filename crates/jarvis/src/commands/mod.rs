@@ -17,6 +17,7 @@ mod command;
 mod completions;
 mod config;
 mod doctor;
+mod mcp;
 mod memory;
 mod model;
 mod rule;
@@ -60,6 +61,9 @@ pub enum Command {
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
+    /// Servers of the Model Context Protocol: tools that others wrote.
+    #[command(subcommand)]
+    Mcp(mcp::Mcp),
     /// Settings.
     #[command(subcommand)]
     Config(config::Config),
@@ -92,6 +96,7 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Rule(args) => rule::run(args, common),
         Command::Command(args) => command::run(args, common),
         Command::Model(args) => model::run(args, common),
+        Command::Mcp(args) => mcp::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),
         Command::Audit(args) => audit::run(&args, common),

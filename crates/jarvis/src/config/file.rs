@@ -1,6 +1,7 @@
 //! What config.toml may hold. An unknown key is an error: a misspelt one would be ignored in silence.
 
 use jarvis_agent::{Mode, Price, Strategy, TurnLimits};
+use jarvis_mcp::client::ServerConfigs;
 use jarvis_model::fetch::{ModelFile, known_models};
 use jarvis_policy::{Approval, NetworkRule};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,7 @@ pub struct Settings {
     pub prices: BTreeMap<String, Price>,
     pub embeddings: Embeddings,
     pub memory: Memory,
+    pub mcp: Mcp,
     /// Model files beside the built-in ones, for `local/NAME`.
     pub models: Models,
 }
@@ -58,6 +60,14 @@ impl Default for Memory {
     fn default() -> Self {
         Self { url_env: None, space: "jarvis".to_owned() }
     }
+}
+
+/// Servers of the Model Context Protocol, whose tools the model is offered.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mcp {
+    #[serde(skip_serializing_if = "ServerConfigs::is_empty")]
+    pub servers: ServerConfigs,
 }
 
 pub type Models = BTreeMap<String, ModelFile>;
@@ -163,6 +173,7 @@ impl Default for Settings {
             prices: BTreeMap::new(),
             embeddings: Embeddings::default(),
             memory: Memory::default(),
+            mcp: Mcp::default(),
             models: Models::new(),
         }
     }
@@ -233,6 +244,9 @@ impl Settings {
             if let Some(url) = provider.base_url.as_ref().filter(|url| !is_http(url)) {
                 return Err(format!("providers.{name}.base_url = \"{url}\" is no http(s) address"));
             }
+        }
+        for (name, server) in &self.mcp.servers {
+            server.check(name).map_err(|e| e.to_string())?;
         }
         for (model, price) in &self.prices {
             let rates = [Some(price.input), Some(price.output), price.cached, price.cache_write];
