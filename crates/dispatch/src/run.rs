@@ -47,6 +47,12 @@ impl Dispatch {
         Self { parts }
     }
 
+    /// Who acts, on the audit; what the parts say of it is the command line's.
+    pub fn acting_as(mut self, actor: &str) -> Self {
+        actor.clone_into(&mut self.parts.actor);
+        self
+    }
+
     pub fn registry(&self) -> &Registry {
         &self.parts.registry
     }

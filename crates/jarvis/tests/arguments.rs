@@ -52,8 +52,9 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "cap repair",
         "sandbox exec",
         "cap unify",
+        "mcp serve",
     ];
-    let reaching = ["", "chat", "cap register", "cap check", "cap repair", "sandbox run", "sandbox exec"];
+    let reaching = ["", "chat", "cap register", "cap check", "cap repair", "sandbox run", "sandbox exec", "mcp serve"];
     let in_a_place = [
         "",
         "chat",
@@ -66,6 +67,7 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "cap repair",
         "sandbox run",
         "sandbox exec",
+        "mcp serve",
     ];
     let led = ["", "chat", "cap repair", "bench selfext"];
     let answering = [

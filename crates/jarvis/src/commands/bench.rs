@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  jarvis bench selfext --tasks tasks.json\n  jarvis bench sandbox\n  jarvis bench registry"
+    after_help = "Examples:\n  jarvis bench selfext --tasks tasks.json\n  jarvis bench sandbox\n  jarvis bench registry\n  jarvis bench mcp"
 )]
 pub enum Bench {
     /// Self-extension tasks: each in a fresh process and home, reuse cases in the home of their task.
@@ -23,6 +23,9 @@ Ctrl-C ends it: the task that runs is killed, and what there is so far is printe
     /// How fast the registry is at several sizes, and how well it finds.
     #[command(arg = unused_model(), after_help = super::bench_registry::HELP)]
     Registry(super::bench_registry::BenchRegistry),
+    /// What a tool call by another agent, over stdio, adds to the call itself.
+    #[command(arg = unused_model(), after_help = super::bench_mcp::HELP)]
+    Mcp(super::bench_mcp::BenchMcp),
 }
 
 #[derive(Debug, Args)]
@@ -49,5 +52,6 @@ pub fn run(args: &Bench, common: &Common) -> Outcome {
         Bench::Selfext(args) => super::selfext::run(args, common),
         Bench::Sandbox(args) => super::bench_sandbox::run(args, common),
         Bench::Registry(args) => super::bench_registry::run(args, common),
+        Bench::Mcp(args) => super::bench_mcp::run(args, common),
     }
 }
