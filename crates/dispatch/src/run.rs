@@ -67,6 +67,12 @@ impl Dispatch {
         Self { view: Some(View { path, shown: Box::new(shown) }), ..self }
     }
 
+    /// Who acts, on the audit; what the parts say of it is the command line's.
+    pub fn acting_as(mut self, actor: &str) -> Self {
+        actor.clone_into(&mut self.parts.actor);
+        self
+    }
+
     pub fn registry(&self) -> &Registry {
         &self.parts.registry
     }

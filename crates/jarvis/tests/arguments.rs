@@ -53,9 +53,19 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "sandbox exec",
         "cap unify",
         "command run",
+        "mcp serve",
     ];
-    let reaching =
-        ["", "chat", "cap register", "cap check", "cap repair", "sandbox run", "sandbox exec", "command run"];
+    let reaching = [
+        "",
+        "chat",
+        "cap register",
+        "cap check",
+        "cap repair",
+        "sandbox run",
+        "sandbox exec",
+        "command run",
+        "mcp serve",
+    ];
     let in_a_place = [
         "",
         "chat",
@@ -77,6 +87,7 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "command list",
         "command show",
         "command run",
+        "mcp serve",
     ];
     let led = ["", "chat", "cap repair", "bench selfext", "command run"];
     let answering = [

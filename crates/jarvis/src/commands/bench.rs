@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  jarvis bench selfext --tasks tasks.json\n  jarvis bench sandbox\n  jarvis bench registry\n  jarvis bench turns"
+    after_help = "Examples:\n  jarvis bench selfext --tasks tasks.json\n  jarvis bench sandbox\n  jarvis bench registry\n  jarvis bench turns\n  jarvis bench mcp"
 )]
 pub enum Bench {
     /// Self-extension tasks: each in a fresh process and home, reuse cases in the home of their task.
@@ -26,6 +26,9 @@ Ctrl-C ends it: the task that runs is killed, and what there is so far is printe
     /// What jarvis itself takes of a turn, one after the other and in many conversations at once.
     #[command(arg = unused_model(), after_help = super::bench_turns::HELP)]
     Turns(super::bench_turns::Turns),
+    /// What a tool call by another agent, over stdio, adds to the call itself.
+    #[command(arg = unused_model(), after_help = super::bench_mcp::HELP)]
+    Mcp(super::bench_mcp::BenchMcp),
 }
 
 #[derive(Debug, Args)]
@@ -53,5 +56,6 @@ pub fn run(args: &Bench, common: &Common) -> Outcome {
         Bench::Sandbox(args) => super::bench_sandbox::run(args, common),
         Bench::Registry(args) => super::bench_registry::run(args, common),
         Bench::Turns(args) => super::bench_turns::run(args, common),
+        Bench::Mcp(args) => super::bench_mcp::run(args, common),
     }
 }

@@ -5,6 +5,7 @@ pub mod ask;
 mod audit;
 mod bench;
 mod bench_calls;
+mod bench_mcp;
 mod bench_registry;
 mod bench_registry_data;
 mod bench_sandbox;
@@ -70,6 +71,9 @@ pub enum Command {
     /// Secrets, by name: which there are, and the hosts that each may be sent to.
     #[command(subcommand)]
     Secret(secret::Secret),
+    /// The Model Context Protocol: jarvis as a server for other agents.
+    #[command(subcommand)]
+    Mcp(mcp::Mcp),
     /// The record of what was meant to be done and what came of it.
     #[command(subcommand)]
     Audit(audit::Audit),
@@ -99,6 +103,7 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Mcp(args) => mcp::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),
+        Command::Mcp(args) => mcp::run(args, common),
         Command::Audit(args) => audit::run(&args, common),
         Command::Doctor(args) => doctor::run(&args, common),
         Command::Sandbox(args) => sandbox::run(args, common),

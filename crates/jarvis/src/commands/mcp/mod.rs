@@ -3,6 +3,7 @@
 mod add;
 mod list;
 mod remove;
+mod serve;
 
 use crate::cli::{Common, unused_model};
 use crate::error::Outcome;
@@ -19,7 +20,7 @@ once for each definition; mcp.servers.NAME.tools in config.toml says allow, ask 
 #[command(
     arg = unused_model(),
     after_help = format!(
-        "Examples:\n  jarvis mcp add files -- npx -y @modelcontextprotocol/server-filesystem .\n  jarvis mcp list\n\n{ABOUT}"
+        "Examples:\n  jarvis mcp add files -- npx -y @modelcontextprotocol/server-filesystem .\n  jarvis mcp list\n  claude mcp add jarvis -- jarvis mcp serve\n\n{ABOUT}"
     )
 )]
 pub enum Mcp {
@@ -29,6 +30,9 @@ pub enum Mcp {
     List(list::List),
     /// Forgets a server, with what was allowed of its tools.
     Remove(remove::Remove),
+    /// Serves capabilities to another agent: searched, written, proved and run there as here.
+    #[command(after_help = serve::HELP)]
+    Serve(serve::Serve),
 }
 
 pub fn run(args: Mcp, common: &Common) -> Outcome {
@@ -36,6 +40,7 @@ pub fn run(args: Mcp, common: &Common) -> Outcome {
         Mcp::Add(args) => add::run(args, common),
         Mcp::List(args) => list::run(&args, common),
         Mcp::Remove(args) => remove::run(&args, common),
+        Mcp::Serve(args) => serve::run(&args, common),
     }
 }
 

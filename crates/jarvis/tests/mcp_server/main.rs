@@ -1,0 +1,13 @@
+//! `jarvis mcp serve`, the shipped binary, as hosts use it: scripted ones here, and the official clients.
+#![allow(clippy::unwrap_used, reason = "a set-up that fails is a failed test")]
+#![allow(clippy::disallowed_methods, reason = "hosts and clients are started as a person would")]
+
+mod bad;
+#[path = "../common/mod.rs"]
+mod common;
+mod grants;
+mod growing;
+mod host;
+mod http;
+mod offered;
+mod peers;
