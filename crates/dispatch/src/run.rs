@@ -1,7 +1,7 @@
 //! Resolve → decide → audit(intent) → execute → audit(outcome).
 
 use crate::compose::Frame;
-use crate::{CallError, alias, check_arguments};
+use crate::{CallError, Editor, alias, check_arguments};
 use jarvis_audit::{AuditLog, Kind, Record, redact};
 use jarvis_policy::{Approved, Decision, Deny, Policy, decide};
 use jarvis_protocol::{
@@ -13,6 +13,7 @@ use jarvis_sandbox::{Checked, DependencyError, Executor, Processes, SandboxError
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub struct Parts {
@@ -33,6 +34,7 @@ pub struct Parts {
 
 pub struct Dispatch {
     pub(crate) parts: Parts,
+    pub(crate) editor: Option<Arc<dyn Editor>>,
 }
 
 /// A registered capability that ran and gave a value.
@@ -44,7 +46,12 @@ pub struct Ran {
 
 impl Dispatch {
     pub fn new(parts: Parts) -> Self {
-        Self { parts }
+        Self { parts, editor: None }
+    }
+
+    /// The built-in tools read and change files of the workspace by way of an editor.
+    pub fn with_editor(self, editor: Option<Arc<dyn Editor>>) -> Self {
+        Self { editor, ..self }
     }
 
     pub fn registry(&self) -> &Registry {
