@@ -1,8 +1,8 @@
 //! How sessions are made: the binary knows models, settings and folders; front ends only say what they want.
 
 use futures::future::BoxFuture;
-use jarvis_dispatch::{Dispatch, Editor};
 use jarvis_agent::{Mode, Session};
+use jarvis_dispatch::{Dispatch, Editor};
 use jarvis_memory::SessionStore;
 use jarvis_model::{ModelHandle, Price};
 use jarvis_policy::Approval;

@@ -119,7 +119,8 @@ impl Shared {
         let kept = Kept::hosted(self.store.clone(), self.embedder.clone(), resume, &self.folder(named)?)?;
         // A session that is gone on with works where it did, unless it is told otherwise.
         let workspace = self.folder(named.or(kept.folder().as_deref()))?;
-        let choice = kept.choose(&self.settings, open.model.as_deref().or(self.model.as_deref()))?;
+        let choice = kept.choose(&self.settings, open.model.as_deref().or(self.model.as_deref()));
+        let choice = choice.map_err(unauthenticated)?;
         let approval = open.approval.or(self.flags.reach.approve.map(Approval::from)).unwrap_or(self.settings.approve);
         let forge = Forge::new(self.dispatch(&workspace, approval, open.editor.clone())?);
         let answerer = self.answerer(&choice, cancel).await?;
@@ -144,7 +145,8 @@ impl Maker for Shared {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<(ModelHandle, Mode, Option<Price>), ErrorBody>> {
         Box::pin(async move {
-            let choice = model::resolve(&self.settings, named, "asked for by name").map_err(body)?;
+            let choice = model::resolve(&self.settings, named, "asked for by name");
+            let choice = choice.map_err(unauthenticated).map_err(body)?;
             let answerer = self.answerer(&choice, cancel).await.map_err(body)?;
             Ok((answerer.handle, answerer.mode, answerer.price))
         })
@@ -161,6 +163,14 @@ impl Maker for Shared {
 
     fn store(&self) -> Result<SessionStore, ErrorBody> {
         Ok(self.store.clone())
+    }
+}
+
+/// A key that is missing is what a front end can ask for.
+pub fn unauthenticated(failure: Failure) -> Failure {
+    match failure {
+        Failure::Body(body) if model::lacks_key(&body) => Failure::Body(ErrorBody { kind: ErrorKind::Auth, ..body }),
+        other => other,
     }
 }
 

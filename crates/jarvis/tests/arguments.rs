@@ -41,9 +41,10 @@ fn every_command_has_an_example_in_its_help() {
 
 #[test]
 fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
-    let turn = ["", "chat", "cap repair"];
+    let turn = ["", "acp", "chat", "cap repair"];
     let asking = [
         "",
+        "acp",
         "chat",
         "cap register",
         "cap rollback",
@@ -53,9 +54,10 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "sandbox exec",
         "cap unify",
     ];
-    let reaching = ["", "chat", "cap register", "cap check", "cap repair", "sandbox run", "sandbox exec"];
+    let reaching = ["", "acp", "chat", "cap register", "cap check", "cap repair", "sandbox run", "sandbox exec"];
     let in_a_place = [
         "",
+        "acp",
         "chat",
         "agents list",
         "agents show",
@@ -67,9 +69,10 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "sandbox run",
         "sandbox exec",
     ];
-    let led = ["", "chat", "cap repair", "bench selfext"];
+    let led = ["", "acp", "chat", "cap repair", "bench selfext"];
     let answering = [
         "",
+        "acp",
         "chat",
         "cap repair",
         "model",

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod acp;
 mod agents;
 pub mod ask;
 mod audit;
@@ -41,6 +42,8 @@ pub enum Command {
     /// Subagents: whom a model can give a task of its own.
     #[command(subcommand)]
     Agents(agents::Agents),
+    /// In editors: the Agent Client Protocol on stdin and stdout.
+    Acp(acp::Acp),
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
@@ -72,6 +75,7 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Session(args) => session::run(args, common),
         Command::Memory(args) => memory::run(args, common),
         Command::Agents(args) => agents::run(args, common),
+        Command::Acp(args) => acp::run(args, common),
         Command::Model(args) => model::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),
