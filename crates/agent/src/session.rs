@@ -17,7 +17,7 @@ use crate::{
     toolbox::Toolbox,
     turn::{Front, Turn},
 };
-use jarvis_dispatch::Approver;
+use jarvis_dispatch::{Approver, Dispatch};
 use jarvis_forge::Forge;
 use jarvis_memory::{Loaded, SessionStore, SessionWriter};
 use jarvis_model::{Embedder, ModelHandle};
@@ -232,6 +232,14 @@ impl Session {
         }
         self.parts.model = model;
         self.parts.mode = mode;
+    }
+
+    /// What is called in the turns to come passes through this one; `keeps`: what is worth it is remembered unasked.
+    pub fn set_dispatch(&mut self, dispatch: Arc<Dispatch>, keeps: bool) {
+        self.parts.forge = Forge::new(dispatch);
+        if let Some(memory) = &mut self.memory {
+            memory.keeps = keeps;
+        }
     }
 
     /// Runs one turn. The last event is exactly one `turn.completed` or `turn.failed`. After a failure or a cancel the

@@ -7,6 +7,7 @@ mod arguments;
 mod builtin;
 mod callers;
 mod compose;
+mod editor;
 mod error;
 mod external;
 mod process;
@@ -21,6 +22,7 @@ pub use builtin::{Checker, CheckerSaid, Content, MADE_IN, MakePermit, Making, Tr
 pub use builtin::{FileState, builtin_specs, changes_something, command_view, exit_code};
 pub use callers::Related;
 pub use compose::MOST_CALLS;
+pub use editor::Editor;
 pub use error::CallError;
 pub use external::ServerRequest;
 pub use jarvis_audit::redact;

@@ -1,7 +1,7 @@
 //! Resolve → decide → audit(intent) → execute → audit(outcome).
 
 use crate::compose::Frame;
-use crate::{CallError, Rules, alias, check_arguments};
+use crate::{CallError, Editor, Rules, alias, check_arguments};
 use jarvis_audit::{AuditLog, Kind, Record, redact};
 use jarvis_policy::{Approved, Decision, Deny, Policy, decide};
 use jarvis_protocol::{
@@ -13,6 +13,7 @@ use jarvis_sandbox::{Checked, DependencyError, Executor, Processes, SandboxError
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -36,6 +37,7 @@ pub struct Parts {
 
 pub struct Dispatch {
     pub(crate) parts: Parts,
+    pub(crate) editor: Option<Arc<dyn Editor>>,
     pub(crate) view: Option<View>,
 }
 
@@ -54,7 +56,7 @@ pub struct Ran {
 
 impl Dispatch {
     pub fn new(parts: Parts) -> Self {
-        Self { parts, view: None }
+        Self { parts, view: None, editor: None }
     }
 
     /// Who reads the file at `path` (absolute) by `file_read` is told what `shown` gives; the file itself stays closed.
@@ -71,6 +73,11 @@ impl Dispatch {
     pub fn acting_as(mut self, actor: &str) -> Self {
         actor.clone_into(&mut self.parts.actor);
         self
+    }
+
+    /// The built-in tools read and change files of the workspace by way of an editor.
+    pub fn with_editor(self, editor: Option<Arc<dyn Editor>>) -> Self {
+        Self { editor, ..self }
     }
 
     pub fn registry(&self) -> &Registry {

@@ -78,7 +78,7 @@ impl Host {
         let _place = self.place()?;
         let made = self.0.maker.make(open, cancel).await?;
         let closing = self.0.closing.child_token();
-        let (live, task) = Live::start(made, self.0.maker.clone(), open.unattended, closing);
+        let (live, task) = Live::start(made, self.0.maker.clone(), open, closing);
         lock(&self.0.live).insert(live.id().to_owned(), live.clone());
         let (host, id) = (Arc::downgrade(&self.0), live.id().to_owned());
         self.0.tasks.spawn(async move {

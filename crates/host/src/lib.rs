@@ -8,6 +8,7 @@ mod log;
 mod make;
 
 pub use host::{Host, Limits};
+pub use jarvis_dispatch::{Editor, exit_code};
 pub use live::{Live, Snapshot};
 pub use log::{Followed, Numbered, Reader};
 pub use make::{Made, Maker, Open};

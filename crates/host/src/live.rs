@@ -2,9 +2,10 @@
 
 use crate::approve::{Asker, Waiting};
 use crate::log::{Log, Reader};
-use crate::make::{Made, Maker};
+use crate::make::{Made, Maker, Open};
 use jarvis_agent::{Input, Session, TurnEnd};
-use jarvis_dispatch::{Approver, DenyAll};
+use jarvis_dispatch::{Approver, DenyAll, Editor};
+use jarvis_policy::Approval;
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, Usage};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,10 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     pub model: String,
+    /// Tokens that the model reads.
+    pub context_tokens: usize,
+    /// What is done where a yes is due.
+    pub approval: Approval,
     /// Over all turns.
     pub usage: Usage,
     /// Messages of the history.
@@ -31,6 +36,8 @@ pub struct Snapshot {
 #[derive(Debug)]
 struct State {
     model: String,
+    context_tokens: usize,
+    approval: Approval,
     usage: Usage,
     messages: usize,
     /// Of the operation that runs.
@@ -42,6 +49,7 @@ enum Op {
     Turn { input: Input, cancel: CancellationToken, done: oneshot::Sender<TurnEnd> },
     Compact { cancel: CancellationToken, done: oneshot::Sender<Result<usize, ErrorBody>> },
     Model { named: String, cancel: CancellationToken, done: oneshot::Sender<Result<(), ErrorBody>> },
+    Approval { approval: Approval, done: oneshot::Sender<Result<(), ErrorBody>> },
 }
 
 /// A session that is open. It closes with its host, or by [`crate::Host::close`].
@@ -64,14 +72,16 @@ impl Live {
     pub(crate) fn start(
         made: Made,
         maker: Arc<dyn Maker>,
-        unattended: bool,
+        open: &Open,
         closing: CancellationToken,
-    ) -> (Arc<Live>, impl Future<Output = ()> + Send) {
-        let Made { session, workspace } = made;
+    ) -> (Arc<Live>, impl Future<Output = ()> + Send + use<>) {
+        let Made { session, workspace, approval } = made;
         // One operation at a time: `running` refuses a second one before it gets here.
         let (ops, receive) = mpsc::channel(1);
         let state = State {
             model: session.model().id().to_owned(),
+            context_tokens: session.model().traits().context_tokens,
+            approval,
             usage: session.usage(),
             messages: session.history().len(),
             running: None,
@@ -79,7 +89,7 @@ impl Live {
         };
         let live = Arc::new(Live {
             id: session.id().to_owned(),
-            workspace,
+            workspace: workspace.clone(),
             ops,
             log: Arc::new(Log::new()),
             waiting: Arc::default(),
@@ -89,7 +99,9 @@ impl Live {
         let worker = Worker {
             session,
             maker,
-            unattended,
+            workspace,
+            editor: open.editor.clone(),
+            unattended: open.unattended,
             log: live.log.clone(),
             waiting: live.waiting.clone(),
             state: live.state.clone(),
@@ -123,6 +135,12 @@ impl Live {
     /// Another model answers from now on.
     pub async fn set_model(&self, named: &str) -> Result<(), ErrorBody> {
         let done = self.begin(|cancel, done| Op::Model { named: named.to_owned(), cancel, done })?;
+        done.await.map_err(|_| closed())?
+    }
+
+    /// From now on this is done where a yes is due.
+    pub async fn set_approval(&self, approval: Approval) -> Result<(), ErrorBody> {
+        let done = self.begin(|_, done| Op::Approval { approval, done })?;
         done.await.map_err(|_| closed())?
     }
 
@@ -163,6 +181,8 @@ impl Live {
         let state = lock(&self.state);
         Snapshot {
             model: state.model.clone(),
+            context_tokens: state.context_tokens,
+            approval: state.approval,
             usage: state.usage,
             messages: state.messages,
             busy: state.running.is_some(),
@@ -193,6 +213,8 @@ fn closed() -> ErrorBody {
 struct Worker {
     session: Session,
     maker: Arc<dyn Maker>,
+    workspace: PathBuf,
+    editor: Option<Arc<dyn Editor>>,
     unattended: bool,
     log: Arc<Log>,
     waiting: Arc<Waiting>,
@@ -229,6 +251,14 @@ impl Worker {
                     self.settle();
                     let _ = done.send(ended);
                 }
+                Op::Approval { approval, done } => {
+                    let ended = self.maker.dispatch(&self.workspace, approval, self.editor.clone()).map(|dispatch| {
+                        self.session.set_dispatch(dispatch, approval == Approval::Auto);
+                        lock(&self.state).approval = approval;
+                    });
+                    self.settle();
+                    let _ = done.send(ended);
+                }
             }
         }
         self.session.finish().await;
@@ -253,6 +283,7 @@ impl Worker {
     fn settle(&self) {
         let mut state = lock(&self.state);
         self.session.model().id().clone_into(&mut state.model);
+        state.context_tokens = self.session.model().traits().context_tokens;
         state.usage = self.session.usage();
         state.messages = self.session.history().len();
         state.running = None;

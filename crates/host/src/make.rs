@@ -2,11 +2,13 @@
 
 use futures::future::BoxFuture;
 use jarvis_agent::{Mode, Session};
+use jarvis_dispatch::{Dispatch, Editor};
 use jarvis_memory::SessionStore;
 use jarvis_model::ModelHandle;
 use jarvis_policy::Approval;
 use jarvis_protocol::ErrorBody;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// What a front end asks for.
@@ -24,12 +26,16 @@ pub struct Open {
     pub unkept: bool,
     /// Nobody can answer questions: each is a no.
     pub unattended: bool,
+    /// Has files of the workspace open.
+    pub editor: Option<Arc<dyn Editor>>,
 }
 
 /// A session that is ready for its first turn.
 pub struct Made {
     pub session: Session,
     pub workspace: PathBuf,
+    /// What is done where a yes is due.
+    pub approval: Approval,
 }
 
 /// Makes sessions and knows those that were kept.
@@ -42,6 +48,14 @@ pub trait Maker: Send + Sync {
         named: &'a str,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<(ModelHandle, Mode), ErrorBody>>;
+
+    /// What calls of a session pass through.
+    fn dispatch(
+        &self,
+        workspace: &Path,
+        approval: Approval,
+        editor: Option<Arc<dyn Editor>>,
+    ) -> Result<Arc<Dispatch>, ErrorBody>;
 
     fn store(&self) -> Result<SessionStore, ErrorBody>;
 }

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use jarvis_agent::{Memory, Mode};
 use jarvis_dispatch::Dispatch;
 use jarvis_forge::Forge;
-use jarvis_host::{Host, Limits, Made, Maker, Open};
+use jarvis_host::{Editor, Host, Limits, Made, Maker, Open};
 use jarvis_memory::SessionStore;
 use jarvis_model::{Backend, Embedder, ModelHandle};
 use jarvis_policy::Approval;
@@ -73,19 +73,31 @@ impl Shared {
         found.ok_or_else(|| usage(format!("there is no folder {}", folder.display()), "name one that exists"))
     }
 
-    fn dispatch(&self, workspace: &Path, approval: Approval) -> Outcome<Arc<Dispatch>> {
+    fn dispatch(
+        &self,
+        workspace: &Path,
+        approval: Approval,
+        editor: Option<Arc<dyn Editor>>,
+    ) -> Outcome<Arc<Dispatch>> {
+        // An editor's files are those of one session.
+        if editor.is_some() {
+            return Ok(Arc::new(self.new_dispatch(workspace, approval)?.with_editor(editor)));
+        }
         let mut known = self.dispatches.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, dispatch| dispatch.strong_count() > 0);
         let key = (workspace.to_owned(), approval);
         if let Some(dispatch) = known.get(&key).and_then(Weak::upgrade) {
             return Ok(dispatch);
         }
-        let settings = Settings { approve: approval, ..self.settings.clone() };
-        let reach = Reach { approve: None, ..self.flags.reach.clone() };
-        let made = run::dispatch_in(&settings, &reach, &self.home, workspace.to_owned(), self.actor)?;
-        let made = Arc::new(made);
+        let made = Arc::new(self.new_dispatch(workspace, approval)?);
         known.insert(key, Arc::downgrade(&made));
         Ok(made)
+    }
+
+    fn new_dispatch(&self, workspace: &Path, approval: Approval) -> Outcome<Dispatch> {
+        let settings = Settings { approve: approval, ..self.settings.clone() };
+        let reach = Reach { approve: None, ..self.flags.reach.clone() };
+        run::dispatch_in(&settings, &reach, &self.home, workspace.to_owned(), self.actor)
     }
 
     async fn answerer(&self, choice: &Choice, cancel: &CancellationToken) -> Outcome<run::Answerer> {
@@ -107,9 +119,10 @@ impl Shared {
         let kept = Kept::hosted(self.store.clone(), self.embedder.clone(), resume, &self.folder(named)?)?;
         // A session that is gone on with works where it did, unless it is told otherwise.
         let workspace = self.folder(named.or(kept.folder().as_deref()))?;
-        let choice = kept.choose(&self.settings, open.model.as_deref().or(self.model.as_deref()))?;
+        let choice = kept.choose(&self.settings, open.model.as_deref().or(self.model.as_deref()));
+        let choice = choice.map_err(unauthenticated)?;
         let approval = open.approval.or(self.flags.reach.approve.map(Approval::from)).unwrap_or(self.settings.approve);
-        let forge = Forge::new(self.dispatch(&workspace, approval)?);
+        let forge = Forge::new(self.dispatch(&workspace, approval, open.editor.clone())?);
         let answerer = self.answerer(&choice, cancel).await?;
         let model = answerer.handle.id().to_owned();
         let memory = self.memory.as_ref().map(|memory| Memory { keeps: approval == Approval::Auto, ..memory.clone() });
@@ -120,7 +133,7 @@ impl Shared {
             .with_workshop(workshop::workshop(&self.home, &workspace));
         let session = if self.settings.titles { session.with_titles() } else { session };
         let session = if open.unkept { session } else { kept.record(session, &model, self.settings.context) };
-        Ok(Made { session, workspace })
+        Ok(Made { session, workspace, approval })
     }
 }
 
@@ -135,14 +148,32 @@ impl Maker for Shared {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<(ModelHandle, Mode), ErrorBody>> {
         Box::pin(async move {
-            let choice = model::resolve(&self.settings, named, "asked for by name").map_err(body)?;
+            let choice = model::resolve(&self.settings, named, "asked for by name");
+            let choice = choice.map_err(unauthenticated).map_err(body)?;
             let answerer = self.answerer(&choice, cancel).await.map_err(body)?;
             Ok((answerer.handle, answerer.mode))
         })
     }
 
+    fn dispatch(
+        &self,
+        workspace: &Path,
+        approval: Approval,
+        editor: Option<Arc<dyn Editor>>,
+    ) -> Result<Arc<Dispatch>, ErrorBody> {
+        Shared::dispatch(self, workspace, approval, editor).map_err(body)
+    }
+
     fn store(&self) -> Result<SessionStore, ErrorBody> {
         Ok(self.store.clone())
+    }
+}
+
+/// A key that is missing is what a front end can ask for.
+pub fn unauthenticated(failure: Failure) -> Failure {
+    match failure {
+        Failure::Body(body) if model::lacks_key(&body) => Failure::Body(ErrorBody { kind: ErrorKind::Auth, ..body }),
+        other => other,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::config::{Provider, Settings, WireName};
 use crate::error::{Outcome, config, usage};
 use crate::home::Home;
 use jarvis_agent::{Mode, Price};
-use jarvis_model::fetch::{DEFAULT_MODEL, ModelFile};
+use jarvis_model::fetch::{DEFAULT_MODEL, ModelFile, Presence, presence};
 use jarvis_model::{ApiKey, Backend, Embedder, Endpoint, Traits, Wire};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use serde::Serialize;
@@ -74,6 +74,9 @@ const BUILT_IN: &[BuiltIn] = &[
     },
 ];
 
+/// How it is said that a key is missing.
+const NO_KEY: &str = "no key for";
+
 /// For a provider of the config that does not say.
 const UNKNOWN_CONTEXT: usize = 32_768;
 
@@ -117,6 +120,28 @@ pub fn choose(settings: &Settings, flag: Option<&str>) -> Outcome<Choice> {
         return resolve(settings, "local", "no key is set");
     }
     Err(no_model("no model is set up: no key is in the environment, and this build has no embedded model").into())
+}
+
+/// Whether all that keeps the model from answering is a key that is not set.
+pub fn lacks_key(body: &ErrorBody) -> bool {
+    body.kind == ErrorKind::Config && body.message.starts_with(NO_KEY)
+}
+
+/// Models that can be chosen as things are: fetched ones, those of the config, and providers whose key is set.
+pub fn ready(settings: &Settings, home: &Home) -> Vec<String> {
+    let fetched = settings
+        .model_files()
+        .into_iter()
+        .filter(|file| matches!(presence(file, home.models()), Presence::Checked | Presence::Unchecked));
+    let local: Vec<String> = fetched.map(|file| format!("local/{}", file.name)).collect();
+    let own = settings.providers.keys().map(String::as_str);
+    let built_in = BUILT_IN.iter().filter(|b| b.key.is_some_and(|key| key_in(key).is_some())).map(|b| b.name);
+    let mut all: Vec<String> =
+        own.chain(built_in).filter_map(|name| resolve(settings, name, "").ok()).map(|c| c.id).collect();
+    all.extend(local);
+    all.sort();
+    all.dedup();
+    all
 }
 
 fn no_model(message: &str) -> ErrorBody {
@@ -210,7 +235,7 @@ fn remote(name: &str, built_in: Option<&BuiltIn>, own: Provider, model: Option<&
         None => None,
         Some(variable) => Some(key_in(variable).ok_or_else(|| {
             config(
-                format!("no key for {name}: {variable} is not set"),
+                format!("{NO_KEY} {name}: {variable} is not set"),
                 format!("export {variable}=…, or use another model with --model"),
             )
         })?),

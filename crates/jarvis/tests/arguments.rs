@@ -41,9 +41,10 @@ fn every_command_has_an_example_in_its_help() {
 
 #[test]
 fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
-    let turn = ["", "chat", "cap repair", "command run"];
+    let turn = ["", "acp", "chat", "cap repair", "command run"];
     let asking = [
         "",
+        "acp",
         "chat",
         "cap register",
         "cap rollback",
@@ -57,6 +58,7 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
     ];
     let reaching = [
         "",
+        "acp",
         "chat",
         "cap register",
         "cap check",
@@ -68,6 +70,7 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
     ];
     let in_a_place = [
         "",
+        "acp",
         "chat",
         "agents list",
         "agents show",
@@ -89,9 +92,10 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "command run",
         "mcp serve",
     ];
-    let led = ["", "chat", "cap repair", "bench selfext", "command run"];
+    let led = ["", "acp", "chat", "cap repair", "bench selfext", "command run"];
     let answering = [
         "",
+        "acp",
         "chat",
         "cap repair",
         "model",

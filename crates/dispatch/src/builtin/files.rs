@@ -143,14 +143,26 @@ pub(super) async fn write(call: &mut Call<'_>, args: Write) -> Result<Value, Cal
     let mut bytes = if args.mode == Mode::Append { before.clone().unwrap_or_default() } else { Vec::new() };
     bytes.extend_from_slice(args.content.as_bytes());
     let length = bytes.len();
-    put(call, path, inside, bytes).await?;
+    put(call, path, inside, before.as_deref(), bytes).await?;
     let done = if before.is_some() { "changed" } else { "made" };
     Ok(json!({"path": args.path, "file": done, "bytes": length}))
 }
 
-async fn put(call: &mut Call<'_>, path: String, inside: bool, bytes: Vec<u8>) -> Result<(), CallError> {
+async fn put(
+    call: &mut Call<'_>,
+    path: String,
+    inside: bool,
+    before: Option<&[u8]>,
+    bytes: Vec<u8>,
+) -> Result<(), CallError> {
     let permit = call.permit(Reach::Write { path: path.clone(), inside }).await?;
-    call.work(permit, ToolWork::Write { path, bytes }).await?.map(|_| ()).map_err(|e| told(&e))
+    // Kept only where somebody is told of it.
+    let watched = call.dispatch.editor.clone().map(|editor| (editor, path.clone(), bytes.clone()));
+    call.work(permit, ToolWork::Write { path, bytes }).await?.map_err(|e| told(&e))?;
+    if let Some((editor, path, after)) = watched {
+        editor.changed(Path::new(&path), before, &after);
+    }
+    Ok(())
 }
 
 pub(super) async fn edit(call: &mut Call<'_>, args: Edit) -> Result<Value, CallError> {
@@ -171,8 +183,8 @@ pub(super) async fn edit(call: &mut Call<'_>, args: Edit) -> Result<Value, CallE
         return Err(CallError::RespondToModel(body.hint("take more of what is around it, or say all: true")));
     }
     let at = text.find(args.old.as_str()).map_or(1, |at| text[..at].matches('\n').count() + 1);
-    let text = text.replace(args.old.as_str(), &args.new);
-    put(call, path, inside, text.into_bytes()).await?;
+    let new = text.replace(args.old.as_str(), &args.new);
+    put(call, path, inside, Some(text.as_bytes()), new.into_bytes()).await?;
     Ok(json!({"path": args.path, "replaced": count, "first_line": at}))
 }
 

@@ -1,6 +1,7 @@
 //! The built-in tools: files of the workspace, a shell in the jail, HTTP. Decide → audit(intent) → do → audit(outcome),
 //! as for everything that is called.
 
+mod edited;
 mod effects;
 mod files;
 mod http;
@@ -166,13 +167,15 @@ impl Call<'_> {
     /// One thing with a file or a host, on the audit before and after.
     async fn work(&mut self, permit: ToolPermit, work: ToolWork) -> Result<Result<ToolDone, ToolError>, CallError> {
         self.intent(&permit).await?;
-        let doing = self.dispatch.parts.executor.tool(permit, work, TIMEOUT, self.cancel);
-        let done = doing.instrument(tracing::debug_span!("tool")).await;
-        self.outcome(match &done {
+        let (done, by_editor) = self.perform(permit, work).instrument(tracing::debug_span!("tool")).await;
+        let mut outcome = match &done {
             Ok(done) => json!({"exit": "ok", "bytes": done.body.len(), "egress": done.egress}),
             Err(error) => json!({"exit": "failed", "error": error.name}),
-        })
-        .await?;
+        };
+        if by_editor {
+            outcome["by"] = json!("editor");
+        }
+        self.outcome(outcome).await?;
         if self.cancel.is_cancelled() {
             return Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
         }

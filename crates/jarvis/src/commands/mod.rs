@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod acp;
 mod agents;
 pub mod ask;
 mod audit;
@@ -59,6 +60,8 @@ pub enum Command {
     /// Commands: requests that are made again and again, each by its name.
     #[command(subcommand)]
     Command(command::Commands),
+    /// In editors: the Agent Client Protocol on stdin and stdout.
+    Acp(acp::Acp),
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
@@ -99,8 +102,8 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Skill(args) => skill::run(args, common),
         Command::Rule(args) => rule::run(args, common),
         Command::Command(args) => command::run(args, common),
+        Command::Acp(args) => acp::run(args, common),
         Command::Model(args) => model::run(args, common),
-        Command::Mcp(args) => mcp::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),
         Command::Mcp(args) => mcp::run(args, common),

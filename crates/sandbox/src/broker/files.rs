@@ -91,10 +91,24 @@ impl Files {
     pub(super) fn write(&self, path: &str, bytes: &[u8]) -> Answer {
         let place = self.find(path, Kind::Write)?;
         let path = &place.shown;
+        let (directory, name, mode) = self.target(&place)?;
+        let done = replace(&directory, name, bytes, mode);
+        done.map_err(|e| Refusal::failed(format!("{path}: {e}")))?;
+        Ok((json!({}), Vec::new()))
+    }
+
+    /// Whether `write` would replace it, for somebody else who does. Missing directories are made.
+    pub(crate) fn may_write(&self, path: &str) -> Result<(), Refusal> {
+        self.target(&self.find(path, Kind::Write)?).map(|_| ())
+    }
+
+    /// The directory and the name that may be replaced in it, and with which rights.
+    fn target<'a>(&self, place: &'a Place) -> Result<(OwnedFd, &'a OsStr, Mode), Refusal> {
+        let path = &place.shown;
         let Some(name) = place.below.file_name() else { return Err(Refusal::failed(format!("{path} is a directory"))) };
         let parent = place.below.parent().unwrap_or(Path::new(""));
         let directory = make_directories(&place.root, parent).map_err(|e| failed(path, e))?;
-        self.reachable(&place, &directory)?;
+        self.reachable(place, &directory)?;
         let about = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
         let mode = match about {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
@@ -107,9 +121,7 @@ impl Files {
             Ok(_) => return Err(Refusal::failed(format!("{path} is there and is not a file"))),
             Err(_) => Mode::from_raw_mode(0o644),
         };
-        let done = replace(&directory, name, bytes, mode);
-        done.map_err(|e| Refusal::failed(format!("{path}: {e}")))?;
-        Ok((json!({}), Vec::new()))
+        Ok((directory, name, mode))
     }
 
     pub(super) fn list(&self, path: &str) -> Answer {

@@ -108,6 +108,14 @@ impl Executor {
         }
     }
 
+    /// Whether a file may be replaced, by somebody who does it in place of the sandbox. Missing directories are made.
+    pub async fn may_write(&self, permit: ToolPermit, path: &str) -> Result<(), ToolError> {
+        let files = self.broker().files_of(permit.into_grants().write);
+        let path = path.to_owned();
+        let done = tokio::task::spawn_blocking(move || files.may_write(&path)).await;
+        done.map_err(|e| ToolError::new("Error", format!("the file was not looked at: {e}")))?.map_err(ToolError::from)
+    }
+
     /// Looks for lines in the files below a granted folder.
     pub async fn search(
         &self,

@@ -1,0 +1,77 @@
+//! Commands that a person types in place of a message.
+
+use crate::agent::{Agent, Connection};
+use crate::errors::told;
+use crate::sessions::Attached;
+use crate::tell;
+use agent_client_protocol as acp;
+use agent_client_protocol::v1::schema::{AvailableCommand, AvailableCommandInput, SessionId, UnstructuredCommandInput};
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Compact,
+    Cost,
+    /// With a name: another one answers from now on.
+    Model(Option<String>),
+}
+
+pub(crate) fn all() -> Vec<AvailableCommand> {
+    let named = AvailableCommandInput::Unstructured(UnstructuredCommandInput::new("PROVIDER/MODEL"));
+    vec![
+        AvailableCommand::new("compact", "Summarise all but the last question now, so that more fits"),
+        AvailableCommand::new("cost", "Tokens and dollars so far"),
+        AvailableCommand::new("model", "Which model answers; with a name, changes it").input(named),
+    ]
+}
+
+/// The command that a text is; a text that begins like a path is none.
+pub(crate) fn of(text: &str) -> Option<Command> {
+    let (word, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+    let rest = rest.trim();
+    match word {
+        "/compact" if rest.is_empty() => Some(Command::Compact),
+        "/cost" if rest.is_empty() => Some(Command::Cost),
+        "/model" => Some(Command::Model((!rest.is_empty()).then(|| rest.to_owned()))),
+        _ => None,
+    }
+}
+
+impl Agent {
+    pub async fn command(
+        &self,
+        command: Command,
+        id: &SessionId,
+        attached: &Attached,
+        cx: &Connection,
+    ) -> acp::Result<()> {
+        let live = &attached.live;
+        let said = match command {
+            Command::Compact => match live.compact().await.map_err(told)? {
+                0 => "There is nothing to summarise yet.".to_owned(),
+                messages => format!("{messages} earlier messages are a summary now."),
+            },
+            Command::Cost => tell::spent(&live.snapshot().usage),
+            Command::Model(None) => live.snapshot().model,
+            Command::Model(Some(named)) => {
+                live.set_model(&named).await.map_err(told)?;
+                self.tell_settings(id, attached, cx).await;
+                format!("{} answers from now on.", live.snapshot().model)
+            }
+        };
+        self.send(id, tell::message(&said), cx).await;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_alone_and_a_path_is_none() {
+        assert_eq!(of(" /cost \n"), Some(Command::Cost));
+        assert_eq!(of("/model a/b"), Some(Command::Model(Some("a/b".to_owned()))));
+        assert_eq!(of("/model"), Some(Command::Model(None)));
+        assert_eq!((of("/cost of living?"), of("/usr/bin is what?"), of("费用 /cost")), (None, None, None));
+    }
+}
