@@ -12,7 +12,7 @@ use crate::{
     toolbox::Toolbox,
     turn::{Front, Turn},
 };
-use jarvis_dispatch::Approver;
+use jarvis_dispatch::{Approver, Dispatch};
 use jarvis_forge::Forge;
 use jarvis_memory::{Loaded, SessionStore, SessionWriter};
 use jarvis_model::{Embedder, ModelHandle, Price};
@@ -178,6 +178,17 @@ impl Session {
 
     pub fn history(&self) -> &[Message] {
         &self.conversation.history
+    }
+
+    /// What its calls pass.
+    pub fn dispatch(&self) -> &Arc<Dispatch> {
+        self.parts.forge.dispatch()
+    }
+
+    /// Goes on from what was said elsewhere; of a session that is not recorded.
+    pub fn with_history(mut self, history: Vec<Message>) -> Self {
+        self.conversation.history = history;
+        self
     }
 
     /// Switches the model for the turns to come.

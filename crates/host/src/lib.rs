@@ -7,7 +7,8 @@ mod live;
 mod log;
 mod make;
 
-pub use host::{Host, Limits};
-pub use live::{Live, Snapshot};
+pub use approve::Question;
+pub use host::{Host, Limits, Tap};
+pub use live::{Called, Live, Snapshot};
 pub use log::{Followed, Numbered, Reader};
 pub use make::{Made, Maker, Open};

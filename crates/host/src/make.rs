@@ -2,11 +2,13 @@
 
 use futures::future::BoxFuture;
 use jarvis_agent::{Mode, Session};
+use jarvis_dispatch::Dispatch;
 use jarvis_memory::SessionStore;
 use jarvis_model::{ModelHandle, Price};
 use jarvis_policy::Approval;
-use jarvis_protocol::ErrorBody;
+use jarvis_protocol::{ErrorBody, Message};
 use std::path::PathBuf;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// What a front end asks for.
@@ -24,6 +26,8 @@ pub struct Open {
     pub unkept: bool,
     /// Nobody can answer questions: each is a no.
     pub unattended: bool,
+    /// What was said before, of one that is not kept.
+    pub history: Vec<Message>,
 }
 
 /// A session that is ready for its first turn.
@@ -44,4 +48,7 @@ pub trait Maker: Send + Sync {
     ) -> BoxFuture<'a, Result<(ModelHandle, Mode, Option<Price>), ErrorBody>>;
 
     fn store(&self) -> Result<SessionStore, ErrorBody>;
+
+    /// What calls pass that no session makes, in the usual folder.
+    fn dispatch(&self) -> Result<Arc<Dispatch>, ErrorBody>;
 }

@@ -41,7 +41,7 @@ fn every_command_has_an_example_in_its_help() {
 
 #[test]
 fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
-    let turn = ["", "chat", "cap repair"];
+    let turn = ["", "chat", "cap repair", "serve"];
     let asking = [
         "",
         "chat",
@@ -52,8 +52,9 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "cap repair",
         "sandbox exec",
         "cap unify",
+        "serve",
     ];
-    let reaching = ["", "chat", "cap register", "cap check", "cap repair", "sandbox run", "sandbox exec"];
+    let reaching = ["", "chat", "cap register", "cap check", "cap repair", "sandbox run", "sandbox exec", "serve"];
     let in_a_place = [
         "",
         "chat",
@@ -66,8 +67,9 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "cap repair",
         "sandbox run",
         "sandbox exec",
+        "serve",
     ];
-    let led = ["", "chat", "cap repair", "bench selfext"];
+    let led = ["", "chat", "cap repair", "bench selfext", "serve"];
     let answering = [
         "",
         "chat",
@@ -79,6 +81,7 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "bench",
         "bench selfext",
         "cap unify",
+        "serve",
     ];
     let acts: [(&str, &[&str]); 9] = [
         ("--max-turns", &turn),

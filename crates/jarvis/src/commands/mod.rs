@@ -18,6 +18,7 @@ mod model;
 mod sandbox;
 mod secret;
 mod selfext;
+mod serve;
 mod session;
 
 use crate::cli::Common;
@@ -53,6 +54,8 @@ pub enum Command {
     /// The record of what was meant to be done and what came of it.
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// The agent over HTTP: REST, server-sent events, an endpoint in OpenAI's form.
+    Serve(serve::Serve),
     /// Says what works here, and how to mend what does not.
     Doctor(doctor::Doctor),
     /// Code and programs by hand, in the isolation that jarvis gives everything it runs.
@@ -76,6 +79,7 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),
         Command::Audit(args) => audit::run(&args, common),
+        Command::Serve(args) => serve::run(args, common),
         Command::Doctor(args) => doctor::run(&args, common),
         Command::Sandbox(args) => sandbox::run(args, common),
         Command::Bench(args) => bench::run(&args, common),
