@@ -10,6 +10,7 @@ use std::sync::{Mutex as Lock, PoisonError};
 use std::time::Instant;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, field::Empty};
 
 /// What became of one call.
 pub(crate) struct Outcome {
@@ -83,12 +84,17 @@ async fn one(
     let mut emit = |event: Event| shared.emit.lock().unwrap_or_else(PoisonError::into_inner)(event);
     emit(Event::ToolStarted { call: call.clone() });
     let started = Instant::now();
-    let outcome = tools.call(call, &mut emit, &mut InTurn(&shared.approver), cancel).await;
+    let span = tracing::info_span!(
+        target: "jarvis::tool", "execute_tool",
+        name = call.name, id = call.id, args = %call.args, output = Empty, error = Empty,
+    );
+    let outcome = tools.call(call, &mut emit, &mut InTurn(&shared.approver), cancel).instrument(span.clone()).await;
     let duration_ms = started.elapsed().as_secs_f64() * 1e3;
     let (ok, content) = match &outcome {
         Ok((value, _)) => (true, value.clone()),
         Err(error) => (false, json!({"error": error.to_string()})),
     };
+    span.record(if ok { "output" } else { "error" }, tracing::field::display(&content));
     emit(Event::ToolCompleted { call_id: call.id.clone(), name: call.name.clone(), ok, content, duration_ms });
     match outcome {
         Ok((value, did)) => Ok(Outcome { result: Ok(value), did: Some(did) }),

@@ -225,6 +225,17 @@ impl Session {
         &self.conversation.history
     }
 
+    /// What its calls pass.
+    pub fn dispatch(&self) -> &Arc<Dispatch> {
+        self.parts.forge.dispatch()
+    }
+
+    /// Goes on from what was said elsewhere; of a session that is not recorded.
+    pub fn with_history(mut self, history: Vec<Message>) -> Self {
+        self.conversation.history = history;
+        self
+    }
+
     /// Switches the model for the turns to come.
     pub fn set_model(&mut self, model: ModelHandle, mode: Mode) {
         if let Some(record) = &mut self.conversation.record {

@@ -1,11 +1,13 @@
 //! All live sessions of a process: opened, found, closed, and let go when nobody uses them.
 
-use crate::live::Live;
+use crate::live::{Called, Live};
 use crate::make::{Maker, Open};
+use jarvis_dispatch::DenyAll;
 use jarvis_memory::SessionStore;
-use jarvis_protocol::{ErrorBody, ErrorKind};
+use jarvis_protocol::{ErrorBody, ErrorKind, Event};
+use serde_json::Value;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,6 +26,9 @@ impl Default for Limits {
     }
 }
 
+/// Sees every event of every session as it happens, for counting; it must not block.
+pub type Tap = Arc<dyn Fn(&Event) + Send + Sync>;
+
 /// Cheap to clone; the clones are one host.
 #[derive(Clone)]
 pub struct Host(Arc<Shared>);
@@ -31,11 +36,29 @@ pub struct Host(Arc<Shared>);
 struct Shared {
     maker: Arc<dyn Maker>,
     limits: Limits,
+    tap: OnceLock<Tap>,
     live: Mutex<HashMap<String, Arc<Live>>>,
     /// Sessions that are being made, so that the limit holds for them too.
     making: Mutex<usize>,
     tasks: TaskTracker,
+    /// No new sessions.
+    shutting: CancellationToken,
     closing: CancellationToken,
+}
+
+/// Takes a session off the list once its task is over, however that ended.
+struct Gone {
+    host: Weak<Shared>,
+    live: Arc<Live>,
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        if let Some(host) = self.host.upgrade() {
+            lock(&host.live).remove(self.live.id());
+        }
+        self.live.ended();
+    }
 }
 
 /// Gives a place back, however making a session ended.
@@ -56,11 +79,19 @@ impl Host {
         Self(Arc::new(Shared {
             maker,
             limits,
+            tap: OnceLock::new(),
             live: Mutex::default(),
             making: Mutex::default(),
             tasks: TaskTracker::new(),
+            shutting: CancellationToken::new(),
             closing: CancellationToken::new(),
         }))
+    }
+
+    /// From now on `tap` sees the events of sessions that are opened; the first one stays.
+    pub fn tap(&self, tap: Tap) {
+        // A second one would count everything twice.
+        let _ = self.0.tap.set(tap);
     }
 
     /// A new session, or one that was kept; one that is live already is given as it is.
@@ -68,7 +99,7 @@ impl Host {
     /// # Errors
     /// `Limit` where too many are open, `Conflict` where another process has it, whatever making it says.
     pub async fn open(&self, open: &Open, cancel: &CancellationToken) -> Result<Arc<Live>, ErrorBody> {
-        if self.0.closing.is_cancelled() {
+        if self.0.shutting.is_cancelled() {
             return Err(ErrorBody::new(ErrorKind::Conflict, "jarvis is being stopped"));
         }
         if let Some(live) = open.resume.as_deref().and_then(|id| self.get(id)) {
@@ -78,16 +109,26 @@ impl Host {
         let _place = self.place()?;
         let made = self.0.maker.make(open, cancel).await?;
         let closing = self.0.closing.child_token();
-        let (live, task) = Live::start(made, self.0.maker.clone(), open, closing);
+        let tap = self.0.tap.get().cloned();
+        let (live, task) = Live::start(made, self.0.maker.clone(), open, closing, tap);
         lock(&self.0.live).insert(live.id().to_owned(), live.clone());
-        let (host, id) = (Arc::downgrade(&self.0), live.id().to_owned());
+        let gone = Gone { host: Arc::downgrade(&self.0), live: live.clone() };
         self.0.tasks.spawn(async move {
+            let _gone = gone;
             task.await;
-            if let Some(host) = host.upgrade() {
-                lock(&host.live).remove(&id);
-            }
         });
         Ok(live)
+    }
+
+    /// Runs a capability that no session asked for; nobody is asked anything.
+    pub async fn execute(&self, name: &str, args: Value, cancel: &CancellationToken) -> Result<Called, ErrorBody> {
+        let dispatch = self.0.maker.usual_dispatch()?;
+        let mut emit = |event: Event| {
+            if let Some(tap) = self.0.tap.get() {
+                tap(&event);
+            }
+        };
+        crate::live::call(&dispatch, name, args, &mut emit, &mut DenyAll, cancel).await
     }
 
     fn place(&self) -> Result<Place<'_>, ErrorBody> {
@@ -106,6 +147,11 @@ impl Host {
         live.inspect(|live| live.touch())
     }
 
+    /// The same, only looked at: that is no use of it.
+    pub fn peek(&self, id: &str) -> Option<Arc<Live>> {
+        lock(&self.0.live).get(id).cloned()
+    }
+
     /// All that are live, by id.
     pub fn live(&self) -> Vec<Arc<Live>> {
         let mut all: Vec<_> = lock(&self.0.live).values().cloned().collect();
@@ -117,6 +163,15 @@ impl Host {
     pub fn close(&self, id: &str) -> bool {
         let live = lock(&self.0.live).get(id).cloned();
         live.inspect(|live| live.close()).is_some()
+    }
+
+    /// The same, and waits until it is gone: what it held (its lock on disk) is free then.
+    pub async fn end(&self, id: &str) -> bool {
+        let live = lock(&self.0.live).get(id).cloned();
+        let Some(live) = live else { return false };
+        live.close();
+        live.gone().await;
+        true
     }
 
     /// Closes sessions that nobody used for long. Done at every opening; whoever runs long calls it now and then.
@@ -135,15 +190,18 @@ impl Host {
     }
 
     /// No new sessions; turns that run may end by themselves within `grace`, then they are cancelled. Returns when
-    /// every session is closed.
-    pub async fn shut(&self, grace: Duration) {
-        let busy = || self.live().iter().any(|live| live.snapshot().busy);
+    /// every session is closed, and gives the number of turns that were cancelled.
+    pub async fn shut(&self, grace: Duration) -> usize {
+        self.0.shutting.cancel();
+        let busy = || self.live().iter().filter(|live| live.snapshot().busy).count();
         let until = Instant::now() + grace;
-        while busy() && Instant::now() < until {
+        while busy() > 0 && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        let cancelled = busy();
         self.0.closing.cancel();
         self.0.tasks.close();
         self.0.tasks.wait().await;
+        cancelled
     }
 }

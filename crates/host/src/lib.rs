@@ -7,8 +7,9 @@ mod live;
 mod log;
 mod make;
 
-pub use host::{Host, Limits};
+pub use approve::Question;
+pub use host::{Host, Limits, Tap};
 pub use jarvis_dispatch::{Editor, exit_code};
-pub use live::{Live, Snapshot};
+pub use live::{Called, Live, Snapshot};
 pub use log::{Followed, Numbered, Reader};
 pub use make::{Made, Maker, Open};

@@ -1,17 +1,20 @@
 //! One live session: a task that owns it takes operations one after the other.
 
-use crate::approve::{Asker, Waiting};
+use crate::approve::{Asker, Question, Waiting};
+use crate::host::Tap;
 use crate::log::{Log, Reader};
 use crate::make::{Made, Maker, Open};
 use jarvis_agent::{Input, Session, TurnEnd};
-use jarvis_dispatch::{Approver, DenyAll, Editor};
+use jarvis_dispatch::{Approver, DenyAll, Dispatch, Editor};
 use jarvis_policy::Approval;
-use jarvis_protocol::{ErrorBody, ErrorKind, Event, Usage};
+use jarvis_protocol::{CapabilityName, ErrorBody, ErrorKind, Event, Execution, Status, ToolCall, Usage};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, field::Empty};
 
 /// What is known of a live session without asking its task.
 #[derive(Debug, Clone)]
@@ -48,8 +51,16 @@ struct State {
 enum Op {
     Turn { input: Input, cancel: CancellationToken, done: oneshot::Sender<TurnEnd> },
     Compact { cancel: CancellationToken, done: oneshot::Sender<Result<usize, ErrorBody>> },
+    Call { name: String, args: Value, cancel: CancellationToken, done: oneshot::Sender<Result<Called, ErrorBody>> },
     Model { named: String, cancel: CancellationToken, done: oneshot::Sender<Result<(), ErrorBody>> },
     Approval { approval: Approval, done: oneshot::Sender<Result<(), ErrorBody>> },
+}
+
+/// A capability that was run by name.
+#[derive(Debug, Clone)]
+pub struct Called {
+    pub value: Value,
+    pub execution: Execution,
 }
 
 /// A session that is open. It closes with its host, or by [`crate::Host::close`].
@@ -61,6 +72,9 @@ pub struct Live {
     waiting: Arc<Waiting>,
     state: Arc<Mutex<State>>,
     closing: CancellationToken,
+    gone: CancellationToken,
+    /// When it was opened, so that numbers of an earlier opening are not taken for its own.
+    opened: SystemTime,
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -74,6 +88,7 @@ impl Live {
         maker: Arc<dyn Maker>,
         open: &Open,
         closing: CancellationToken,
+        tap: Option<Tap>,
     ) -> (Arc<Live>, impl Future<Output = ()> + Send + use<>) {
         let Made { session, workspace, approval } = made;
         // One operation at a time: `running` refuses a second one before it gets here.
@@ -91,10 +106,12 @@ impl Live {
             id: session.id().to_owned(),
             workspace: workspace.clone(),
             ops,
-            log: Arc::new(Log::new()),
+            log: Arc::new(Log::new(tap)),
             waiting: Arc::default(),
             state: Arc::new(Mutex::new(state)),
             closing: closing.clone(),
+            gone: CancellationToken::new(),
+            opened: SystemTime::now(),
         });
         let worker = Worker {
             session,
@@ -129,6 +146,15 @@ impl Live {
     /// Summarises all but the last question now; gives the number of messages that the summary tells.
     pub async fn compact(&self) -> Result<usize, ErrorBody> {
         let done = self.begin(|cancel, done| Op::Compact { cancel, done })?;
+        done.await.map_err(|_| closed())?
+    }
+
+    /// Runs a capability in its folder; its questions are the session's, its events go to all readers.
+    ///
+    /// # Errors
+    /// `Conflict` while another operation runs, else what the call says.
+    pub async fn execute(&self, name: &str, args: Value) -> Result<Called, ErrorBody> {
+        let done = self.begin(|cancel, done| Op::Call { name: name.to_owned(), args, cancel, done })?;
         done.await.map_err(|_| closed())?
     }
 
@@ -172,6 +198,15 @@ impl Live {
         self.waiting.answer(id, allowed)
     }
 
+    /// What waits for an answer.
+    pub fn questions(&self) -> Vec<Question> {
+        self.waiting.questions()
+    }
+
+    pub fn opened(&self) -> SystemTime {
+        self.opened
+    }
+
     /// Events after that number, those that are kept and those that come.
     pub fn follow(&self, after: u64) -> Reader {
         Reader::new(self.log.clone(), after)
@@ -204,6 +239,17 @@ impl Live {
     pub(crate) fn close(&self) {
         self.closing.cancel();
     }
+
+    pub(crate) fn ended(&self) {
+        // A task that died has readers that wait, too.
+        self.log.end();
+        self.gone.cancel();
+    }
+
+    /// Returns when its task is over.
+    pub async fn gone(&self) {
+        self.gone.cancelled().await;
+    }
 }
 
 fn closed() -> ErrorBody {
@@ -234,7 +280,7 @@ impl Worker {
             let Some(op) = op else { break };
             match op {
                 Op::Turn { input, cancel, done } => {
-                    let end = self.turn(input, &cancel).await;
+                    let end = self.traced(input, &cancel).await;
                     self.settle();
                     // Whoever asked may be gone.
                     let _ = done.send(end);
@@ -242,6 +288,11 @@ impl Worker {
                 Op::Compact { cancel, done } => {
                     let log = self.log.clone();
                     let ended = self.session.compact(&mut |event| log.push(event), &cancel).await;
+                    self.settle();
+                    let _ = done.send(ended);
+                }
+                Op::Call { name, args, cancel, done } => {
+                    let ended = self.call(&name, args, &cancel).await;
                     self.settle();
                     let _ = done.send(ended);
                 }
@@ -265,18 +316,53 @@ impl Worker {
         self.log.end();
     }
 
+    /// The turn, in a span of whoever traces.
+    async fn traced(&mut self, input: Input, cancel: &CancellationToken) -> TurnEnd {
+        let span = tracing::info_span!(
+            target: "jarvis::turn", "invoke_agent",
+            session = self.session.id(), model = self.session.model().id(), input = %input.text,
+            output = Empty, stop = Empty, error = Empty, input_tokens = Empty, output_tokens = Empty,
+        );
+        let before = self.session.usage();
+        let end = self.turn(input, cancel).instrument(span.clone()).await;
+        let used = self.session.usage();
+        span.record("input_tokens", used.input_tokens.saturating_sub(before.input_tokens));
+        span.record("output_tokens", used.output_tokens.saturating_sub(before.output_tokens));
+        match &end {
+            TurnEnd::Completed { answer, stop_reason } => {
+                span.record("output", answer.as_str()).record("stop", tracing::field::debug(stop_reason));
+            }
+            TurnEnd::Failed(error) => {
+                span.record("error", tracing::field::debug(error.kind));
+            }
+        }
+        end
+    }
+
+    async fn call(&mut self, name: &str, args: Value, cancel: &CancellationToken) -> Result<Called, ErrorBody> {
+        let log = self.log.clone();
+        let mut approver = self.approver(cancel);
+        let dispatch = self.session.dispatch().clone();
+        call(&dispatch, name, args, &mut |event| log.push(event), approver.as_mut(), cancel).await
+    }
+
+    fn approver(&self, cancel: &CancellationToken) -> Box<dyn Approver> {
+        if self.unattended {
+            return Box::new(DenyAll);
+        }
+        Box::new(Asker { log: self.log.clone(), waiting: self.waiting.clone(), cancel: cancel.clone() })
+    }
+
     async fn turn(&mut self, input: Input, cancel: &CancellationToken) -> TurnEnd {
         let log = self.log.clone();
-        let mut asker = Asker { log: log.clone(), waiting: self.waiting.clone(), cancel: cancel.clone() };
-        let mut nobody = DenyAll;
-        let approver: &mut dyn Approver = if self.unattended { &mut nobody } else { &mut asker };
+        let mut approver = self.approver(cancel);
         let mut emit = |event: Event| {
             // The asker tells its own, with the id that is answered.
             if !asks(&event) {
                 log.push(event);
             }
         };
-        self.session.turn(input, &mut emit, approver, cancel).await
+        self.session.turn(input, &mut emit, approver.as_mut(), cancel).await
     }
 
     /// The operation is over: what is known from outside is as it is now.
@@ -289,6 +375,35 @@ impl Worker {
         state.running = None;
         state.touched = Instant::now();
     }
+}
+
+/// One run of a capability as somebody asks for it who is no model: what came from elsewhere is asked about first.
+pub(crate) async fn call(
+    dispatch: &Dispatch,
+    name: &str,
+    args: Value,
+    emit: &mut (dyn FnMut(Event) + Send),
+    approver: &mut dyn Approver,
+    cancel: &CancellationToken,
+) -> Result<Called, ErrorBody> {
+    let found = CapabilityName::new(name).ok().map(|name| dispatch.registry().resolve(&name)).transpose();
+    let found = found.map_err(|error| error.body())?.flatten();
+    if let Some(capability) = found.filter(|capability| capability.status == Status::Active) {
+        dispatch.approve(&capability, approver).await.map_err(|error| error.body().clone())?;
+    }
+    let id = format!("call-{name}");
+    emit(Event::ToolStarted { call: ToolCall { id: id.clone(), name: name.to_owned(), args: args.clone() } });
+    let started = Instant::now();
+    let span = tracing::info_span!(target: "jarvis::tool", "execute_tool", name, id = %id, args = %args, output = Empty, error = Empty);
+    let ran = dispatch.run(name, args, emit, cancel).instrument(span.clone()).await;
+    let (ok, content) = match &ran {
+        Ok(ran) => (true, json!({"result": ran.value})),
+        Err(error) => (false, json!({"error": error.to_string()})),
+    };
+    let duration_ms = started.elapsed().as_secs_f64() * 1e3;
+    span.record(if ok { "output" } else { "error" }, tracing::field::display(&content));
+    emit(Event::ToolCompleted { call_id: id, name: name.to_owned(), ok, content, duration_ms });
+    ran.map(|ran| Called { value: ran.value, execution: ran.execution }).map_err(|error| error.body().clone())
 }
 
 fn asks(event: &Event) -> bool {

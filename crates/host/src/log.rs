@@ -1,6 +1,7 @@
 //! The events of a session, numbered. Readers follow it at their own pace; one that is too slow is told what it missed,
 //! so nobody who stops reading keeps memory or holds up the session.
 
+use crate::host::Tap;
 use jarvis_protocol::Event;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,10 +30,10 @@ pub enum Followed {
     },
 }
 
-#[derive(Debug)]
 pub(crate) struct Log {
     kept: Mutex<Kept>,
     last: watch::Sender<u64>,
+    tap: Option<Tap>,
 }
 
 #[derive(Debug, Default)]
@@ -44,8 +45,8 @@ struct Kept {
 }
 
 impl Log {
-    pub fn new() -> Self {
-        Self { kept: Mutex::new(Kept { next: 1, ..Kept::default() }), last: watch::Sender::new(0) }
+    pub fn new(tap: Option<Tap>) -> Self {
+        Self { kept: Mutex::new(Kept { next: 1, ..Kept::default() }), last: watch::Sender::new(0), tap }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -53,6 +54,9 @@ impl Log {
     }
 
     pub fn push(&self, event: Event) {
+        if let Some(tap) = &self.tap {
+            tap(&event);
+        }
         // Plain data: it always becomes JSON.
         let json: Arc<str> = serde_json::to_string(&event).unwrap_or_default().into();
         let mut kept = self.lock();
@@ -87,7 +91,6 @@ impl Log {
 }
 
 /// Reads a session's events from some number on.
-#[derive(Debug)]
 pub struct Reader {
     log: Arc<Log>,
     after: u64,
@@ -149,7 +152,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_gets_what_was_and_what_comes_and_goes_on_where_it_was() {
-        let log = Arc::new(Log::new());
+        let log = Arc::new(Log::new(None));
         log.push(notice("一"));
         log.push(notice("two"));
         let mut reader = Reader::new(log.clone(), 0);
@@ -164,7 +167,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_is_too_slow_is_told_what_it_missed_and_memory_stays_bounded() {
-        let log = Arc::new(Log::new());
+        let log = Arc::new(Log::new(None));
         let mut reader = Reader::new(log.clone(), 0);
         let long = "长".repeat(100_000);
         (0..100).for_each(|_| log.push(notice(long.as_str())));
@@ -180,7 +183,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_number_that_is_not_there_yet_is_waited_for() {
-        let log = Arc::new(Log::new());
+        let log = Arc::new(Log::new(None));
         let mut reader = Reader::new(log.clone(), 1);
         log.push(notice("1"));
         let (second, ()) = tokio::join!(number(&mut reader), async { log.push(notice("2")) });

@@ -6,7 +6,7 @@ use jarvis_dispatch::{Dispatch, Editor};
 use jarvis_memory::SessionStore;
 use jarvis_model::ModelHandle;
 use jarvis_policy::Approval;
-use jarvis_protocol::ErrorBody;
+use jarvis_protocol::{ErrorBody, Message};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +28,8 @@ pub struct Open {
     pub unattended: bool,
     /// Has files of the workspace open.
     pub editor: Option<Arc<dyn Editor>>,
+    /// What was said before, of one that is not kept.
+    pub history: Vec<Message>,
 }
 
 /// A session that is ready for its first turn.
@@ -58,4 +60,7 @@ pub trait Maker: Send + Sync {
     ) -> Result<Arc<Dispatch>, ErrorBody>;
 
     fn store(&self) -> Result<SessionStore, ErrorBody>;
+
+    /// What calls pass that no session makes, in the usual folder.
+    fn usual_dispatch(&self) -> Result<Arc<Dispatch>, ErrorBody>;
 }

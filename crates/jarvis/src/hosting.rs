@@ -12,7 +12,7 @@ use jarvis_agent::{Memory, Mode};
 use jarvis_dispatch::Dispatch;
 use jarvis_forge::Forge;
 use jarvis_host::{Editor, Host, Limits, Made, Maker, Open};
-use jarvis_memory::SessionStore;
+use jarvis_memory::{MemoryStore, SessionStore};
 use jarvis_model::{Backend, Embedder, ModelHandle};
 use jarvis_policy::Approval;
 use jarvis_protocol::{ErrorBody, ErrorKind};
@@ -41,8 +41,15 @@ struct Shared {
     dispatches: Mutex<HashMap<(PathBuf, Approval), Weak<Dispatch>>>,
 }
 
+/// A host of sessions, and what its sessions share that a front end looks into as well.
+pub struct Hosted {
+    pub host: Host,
+    pub embedder: Option<Arc<dyn Embedder>>,
+    pub memory: Option<Arc<dyn MemoryStore>>,
+}
+
 /// A host of sessions; the current folder is where those work that name none.
-pub fn host(flags: Turn, named: Option<String>, actor: &'static str, limits: Limits) -> Outcome<Host> {
+pub fn hosted(flags: Turn, named: Option<String>, actor: &'static str, limits: Limits) -> Outcome<Hosted> {
     let home = Home::find()?;
     let settings = config::load(&home)?;
     let embedder = model::embedder(&settings, &home)?;
@@ -60,7 +67,14 @@ pub fn host(flags: Turn, named: Option<String>, actor: &'static str, limits: Lim
         backends: tokio::sync::Mutex::default(),
         dispatches: Mutex::default(),
     };
-    Ok(Host::new(Arc::new(shared), limits))
+    let (embedder, memory) = (shared.embedder.clone(), shared.memory.as_ref().map(|memory| memory.store.clone()));
+    Ok(Hosted { host: Host::new(Arc::new(shared), limits), embedder, memory })
+}
+
+/// The host alone.
+#[allow(dead_code, reason = "for front ends that look at nothing beside sessions")]
+pub fn host(flags: Turn, named: Option<String>, actor: &'static str, limits: Limits) -> Outcome<Host> {
+    Ok(hosted(flags, named, actor, limits)?.host)
 }
 
 impl Shared {
@@ -132,7 +146,11 @@ impl Shared {
             .with_checkpoints(run::checkpoints(&self.home))
             .with_workshop(workshop::workshop(&self.home, &workspace));
         let session = if self.settings.titles { session.with_titles() } else { session };
-        let session = if open.unkept { session } else { kept.record(session, &model, self.settings.context) };
+        let session = if open.unkept {
+            session.with_history(open.history.clone())
+        } else {
+            kept.record(session, &model, self.settings.context)
+        };
         Ok(Made { session, workspace, approval })
     }
 }
@@ -166,6 +184,11 @@ impl Maker for Shared {
 
     fn store(&self) -> Result<SessionStore, ErrorBody> {
         Ok(self.store.clone())
+    }
+
+    fn usual_dispatch(&self) -> Result<Arc<Dispatch>, ErrorBody> {
+        let approval = self.flags.reach.approve.map_or(self.settings.approve, Approval::from);
+        self.dispatch(&self.workspace, approval).map_err(body)
     }
 }
 

@@ -197,6 +197,14 @@ pub fn known(settings: &Settings) -> Vec<(String, String)> {
     known
 }
 
+/// The usual model of every provider that can be asked now: its key is there, or it needs none.
+pub fn askable(settings: &Settings) -> Vec<Choice> {
+    let mut names: Vec<&str> = BUILT_IN.iter().map(|built_in| built_in.name).collect();
+    names
+        .extend(settings.providers.keys().map(String::as_str).filter(|name| !BUILT_IN.iter().any(|b| b.name == *name)));
+    names.into_iter().filter_map(|name| resolve(settings, name, "its provider is set up").ok()).collect()
+}
+
 /// Whether the provider of `named` is built in or configured; its key and its model are not looked at.
 pub fn known_provider(settings: &Settings, named: &str, why: &str) -> Outcome {
     let provider = named.split_once('/').map_or(named, |(provider, _)| provider);

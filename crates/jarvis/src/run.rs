@@ -21,6 +21,7 @@ use jarvis_sandbox::{Access, Executor, JailConfig, Processes, Runtimes, SandboxC
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
@@ -319,8 +320,11 @@ pub fn agents_in(home: &Home, workspace: &Path) -> AgentFolders {
     AgentFolders::new(workspace, &home.agents())
 }
 
+/// Two sessions of one process and millisecond must not share an id.
 fn session_id() -> String {
-    format!("{:x}-{:x}", jiff::Timestamp::now().as_millisecond(), std::process::id())
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{:x}-{:x}-{number:x}", jiff::Timestamp::now().as_millisecond(), std::process::id())
 }
 
 /// No tokenizer makes fewer tokens than one for this many bytes of prose; what is longer cannot fit.

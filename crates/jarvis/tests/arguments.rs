@@ -41,7 +41,7 @@ fn every_command_has_an_example_in_its_help() {
 
 #[test]
 fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
-    let turn = ["", "acp", "chat", "cap repair", "command run"];
+    let turn = ["", "acp", "chat", "cap repair", "command run", "serve"];
     let asking = [
         "",
         "acp",
@@ -55,6 +55,7 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "cap unify",
         "command run",
         "mcp serve",
+        "serve",
     ];
     let reaching = [
         "",
@@ -67,6 +68,7 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "sandbox exec",
         "command run",
         "mcp serve",
+        "serve",
     ];
     let in_a_place = [
         "",
@@ -91,8 +93,9 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "command show",
         "command run",
         "mcp serve",
+        "serve",
     ];
-    let led = ["", "acp", "chat", "cap repair", "bench selfext", "command run"];
+    let led = ["", "acp", "chat", "cap repair", "bench selfext", "command run", "serve"];
     let answering = [
         "",
         "acp",
@@ -107,6 +110,7 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "cap unify",
         "command",
         "command run",
+        "serve",
     ];
     let acts: [(&str, &[&str]); 9] = [
         ("--max-turns", &turn),

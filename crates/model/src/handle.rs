@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, field::Empty};
 
 /// What a model can do; decides how it is led.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,7 +197,21 @@ impl Request {
             let message = format!("{id} does not look at images{which}; leave it out, or choose a model that does");
             return Err(ModelError::NotSent { message });
         }
-        let mut completion = backend.complete(self, on_delta, cancel).await?;
+        let span = tracing::info_span!(
+            target: "jarvis::chat", "chat",
+            model = &**id, purpose = self.purpose.as_str(), max_tokens = self.max_tokens,
+            input_tokens = Empty, output_tokens = Empty, cached_tokens = Empty, finish = Empty, output = Empty,
+            error = Empty,
+        );
+        let completed = backend.complete(self, on_delta, cancel).instrument(span.clone()).await;
+        let mut completion = completed.inspect_err(|error| {
+            span.record("error", tracing::field::debug(error.body().kind));
+        })?;
+        span.record("input_tokens", completion.usage.input_tokens)
+            .record("output_tokens", completion.usage.output_tokens)
+            .record("cached_tokens", completion.usage.cached_tokens)
+            .record("finish", tracing::field::debug(&completion.finish))
+            .record("output", completion.text.as_str());
         if let Some(price) = price.filter(|_| completion.usage.cost_usd == 0.0) {
             completion.usage.cost_usd = price.cost(&completion.usage);
         }

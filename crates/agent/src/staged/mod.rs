@@ -28,6 +28,7 @@ use jarvis_registry::{FITS, Statuses};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
+use tracing::{Instrument, field::Empty};
 
 /// Capabilities that the model chooses from.
 const OFFERED: usize = 3;
@@ -364,7 +365,12 @@ impl Flow<'_> {
         }
         let started = Instant::now();
         let mut became = Vec::new();
-        let ran = self.forge.dispatch().run(name, args, &mut |event| became.push(event), self.front.cancel).await;
+        let span = tracing::info_span!(
+            target: "jarvis::tool", "execute_tool", name, id = %id, args = %args, output = Empty, error = Empty,
+        );
+        let mut emit = |event| became.push(event);
+        let run = self.forge.dispatch().run(name, args, &mut emit, self.front.cancel);
+        let ran = run.instrument(span.clone()).await;
         let duration_ms = started.elapsed().as_secs_f64() * 1e3;
         if let Some(files) = followed {
             files.leave(self.front.emit).await;
@@ -373,6 +379,7 @@ impl Flow<'_> {
             Ok(ran) => (true, json!({"result": ran.value})),
             Err(error) => (false, json!({"error": error.to_string()})),
         };
+        span.record(if ok { "output" } else { "error" }, tracing::field::display(&content));
         (self.front.emit)(Event::ToolCompleted { call_id: id, name: name.to_owned(), ok, content, duration_ms });
         became.into_iter().for_each(&mut *self.front.emit);
         match ran {

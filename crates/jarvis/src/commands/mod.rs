@@ -26,6 +26,7 @@ mod rule;
 mod sandbox;
 mod secret;
 mod selfext;
+mod serve;
 mod session;
 mod skill;
 
@@ -65,7 +66,7 @@ pub enum Command {
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
-    /// Servers of the Model Context Protocol: tools that others wrote.
+    /// The Model Context Protocol: servers that others wrote, and jarvis as one.
     #[command(subcommand)]
     Mcp(mcp::Mcp),
     /// Settings.
@@ -74,12 +75,11 @@ pub enum Command {
     /// Secrets, by name: which there are, and the hosts that each may be sent to.
     #[command(subcommand)]
     Secret(secret::Secret),
-    /// The Model Context Protocol: jarvis as a server for other agents.
-    #[command(subcommand)]
-    Mcp(mcp::Mcp),
     /// The record of what was meant to be done and what came of it.
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// The agent over HTTP: REST, server-sent events, an endpoint in OpenAI's form.
+    Serve(serve::Serve),
     /// Says what works here, and how to mend what does not.
     Doctor(doctor::Doctor),
     /// Code and programs by hand, in the isolation that jarvis gives everything it runs.
@@ -108,6 +108,7 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Secret(args) => secret::run(args, common),
         Command::Mcp(args) => mcp::run(args, common),
         Command::Audit(args) => audit::run(&args, common),
+        Command::Serve(args) => serve::run(args, common),
         Command::Doctor(args) => doctor::run(&args, common),
         Command::Sandbox(args) => sandbox::run(args, common),
         Command::Bench(args) => bench::run(&args, common),

@@ -6,6 +6,7 @@ use jarvis_model::fetch::{ModelFile, known_models};
 use jarvis_policy::{Approval, NetworkRule};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The public model hub; `HF_ENDPOINT` is what its own tools call a mirror of it.
@@ -35,6 +36,36 @@ pub struct Settings {
     pub mcp: Mcp,
     /// Model files beside the built-in ones, for `local/NAME`.
     pub models: Models,
+    pub serve: Serve,
+    pub telemetry: Telemetry,
+}
+
+/// `jarvis serve`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Serve {
+    pub listen: SocketAddr,
+    /// Name of the environment variable that holds the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_env: Option<String>,
+    /// Names by which it may be called, beside addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// Requests a second from one address.
+    pub rate: u32,
+    pub max_sessions: usize,
+    pub max_connections: usize,
+    /// Seconds for turns to end once it is told to stop.
+    pub grace_s: u64,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Telemetry {
+    /// Without one, nothing is traced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otlp_endpoint: Option<String>,
+    /// What is said and called with goes into the traces too.
+    pub content: bool,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -175,6 +206,8 @@ impl Default for Settings {
             memory: Memory::default(),
             mcp: Mcp::default(),
             models: Models::new(),
+            serve: Serve::default(),
+            telemetry: Telemetry::default(),
         }
     }
 }
@@ -182,6 +215,20 @@ impl Default for Settings {
 impl Default for Sandbox {
     fn default() -> Self {
         Self { network: NetworkRule::Ask, pool: 2, python: "python3".to_owned(), deno: "deno".to_owned() }
+    }
+}
+
+impl Default for Serve {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7878)),
+            token_env: None,
+            hosts: Vec::new(),
+            rate: 500,
+            max_sessions: 1000,
+            max_connections: 1024,
+            grace_s: 10,
+        }
     }
 }
 
@@ -221,6 +268,9 @@ impl Settings {
             ("limits.max_turns", u64::from(self.limits.max_turns)),
             ("limits.max_tokens", self.limits.max_tokens),
             ("limits.max_time_s", self.limits.max_time_s),
+            ("serve.rate", u64::from(self.serve.rate)),
+            ("serve.max_sessions", self.serve.max_sessions as u64),
+            ("serve.max_connections", self.serve.max_connections as u64),
         ];
         if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(format!("{key} must be at least 1"));
@@ -233,6 +283,9 @@ impl Settings {
         }
         if self.local.threads == Some(0) {
             return Err("local.threads must be at least 1".to_owned());
+        }
+        if let Some(endpoint) = self.telemetry.otlp_endpoint.as_ref().filter(|endpoint| !is_http(endpoint)) {
+            return Err(format!("telemetry.otlp_endpoint = \"{endpoint}\" is no http(s) address"));
         }
         is_http(&self.hub).then_some(()).ok_or_else(|| format!("hub = \"{}\" is no http(s) address", self.hub))?;
         for (name, provider) in &self.providers {

@@ -5,6 +5,7 @@
 pub mod embeddings;
 pub mod files;
 pub mod provider;
+pub mod served;
 pub mod terminal;
 pub mod workspace;
 
