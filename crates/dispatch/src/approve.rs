@@ -9,6 +9,8 @@ pub struct ApprovalRequest {
     pub id: String,
     pub capability: String,
     pub grants: Grants,
+    /// What the version before it was allowed on this machine, where there is one.
+    pub before: Option<Grants>,
     pub reason: String,
 }
 

@@ -80,6 +80,7 @@ impl Dispatch {
             id: format!("process-{}", self.now().as_millisecond()),
             capability: ask.plan().argv.join(" "),
             grants: Grants { network: ask.plan().network.clone(), ..Grants::default() },
+            before: None,
             reason: ask.reason.clone(),
         };
         let allowed = approver.ask(&question).await;

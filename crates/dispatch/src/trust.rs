@@ -57,6 +57,7 @@ impl Dispatch {
                     id: format!("{name}-{}", self.now().as_millisecond()),
                     capability: name.to_owned(),
                     grants: ask.open.clone(),
+                    before: None,
                     reason: format!("it came from elsewhere, and {}", ask.reason),
                 };
                 if !approver.ask(&request).await {

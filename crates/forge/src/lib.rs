@@ -20,7 +20,8 @@ mod verify;
 
 use jarvis_dispatch::{ApprovalRequest, Approved, Approver, Ask, CallError, Deny, Dispatch, Reviewed, Verdict, review};
 use jarvis_protocol::{
-    Capability, CapabilityName, CreatedBy, ErrorBody, ErrorKind, Event, Example, ForgeStep, Status, Usage, Version,
+    Capability, CapabilityName, CreatedBy, ErrorBody, ErrorKind, Event, Example, ForgeStep, Grants, Status, Usage,
+    Version,
 };
 use jarvis_registry::NewVersion;
 use jarvis_registry::health::Build;
@@ -365,7 +366,7 @@ impl Forge {
                 if let Some(previous) = previous.filter(|p| p.status == Status::Quarantined && !revives) {
                     emit(Event::Notice { message: repair::proposal(previous, draft) });
                 }
-                self.ask(name, ask, emit, approver).await?
+                self.ask(name, ask, self.allowed_before(previous)?, emit, approver).await?
             }
         };
         let record = json!({"why": approved.why(), "grants": draft.capability.grants});
@@ -373,10 +374,18 @@ impl Forge {
         Ok(approved)
     }
 
+    /// The grants of the version before, where somebody on this machine allowed them.
+    fn allowed_before(&self, previous: Option<&Capability>) -> Result<Option<Grants>, ForgeError> {
+        let Some(previous) = previous else { return Ok(None) };
+        let approved = self.dispatch.is_approved(previous).map_err(call_error)?;
+        Ok(approved.then(|| previous.grants.clone()))
+    }
+
     async fn ask(
         &self,
         name: &CapabilityName,
         ask: Ask,
+        before: Option<Grants>,
         emit: Emit<'_>,
         approver: &mut dyn Approver,
     ) -> Result<Approved, ForgeError> {
@@ -384,12 +393,14 @@ impl Forge {
             id: format!("{name}-{}", self.dispatch.now().as_millisecond()),
             capability: name.to_string(),
             grants: ask.open.clone(),
+            before,
             reason: ask.reason.clone(),
         };
         emit(Event::ApprovalRequested {
             id: request.id.clone(),
             capability: request.capability.clone(),
             grants: request.grants.clone(),
+            before: request.before.clone(),
             reason: request.reason.clone(),
         });
         let allowed = approver.ask(&request).await;

@@ -10,6 +10,7 @@ mod home;
 mod hosting;
 mod images;
 mod kept;
+mod markdown;
 mod model;
 mod programs;
 mod pull;

@@ -142,6 +142,36 @@ pub fn resolve(settings: &Settings, named: &str, why: &str) -> Outcome<Choice> {
     remote(provider, built_in, own.cloned().unwrap_or_default(), model, why)
 }
 
+/// Models that can be named without knowing more than the settings do, each with what is to know about it.
+pub fn known(settings: &Settings) -> Vec<(String, String)> {
+    let mut known: Vec<(String, String)> = Vec::new();
+    let mut add = |id: String, about: String| {
+        if !known.iter().any(|(there, _)| *there == id) {
+            known.push((id, about));
+        }
+    };
+    if let Some(usual) = settings.model.as_ref().filter(|id| id.contains('/')) {
+        add(usual.clone(), "the usual one".to_owned());
+    }
+    for (name, provider) in &settings.providers {
+        if let Some(model) = &provider.model {
+            add(format!("{name}/{model}"), provider.base_url.clone().unwrap_or_default());
+        }
+    }
+    settings.prices.keys().for_each(|id| add(id.clone(), "it has a price".to_owned()));
+    for provider in BUILT_IN {
+        let missing = provider.key.filter(|key| key_in(key).is_none());
+        if let Some(model) = provider.model {
+            let about = missing.map_or_else(String::new, |key| format!("{key} is not set"));
+            add(format!("{}/{model}", provider.name), about);
+        }
+    }
+    if cfg!(feature = "local") {
+        settings.model_files().iter().for_each(|file| add(format!("local/{}", file.name), "embedded".to_owned()));
+    }
+    known
+}
+
 /// Whether the provider of `named` is built in or configured; its key and its model are not looked at.
 pub fn known_provider(settings: &Settings, named: &str, why: &str) -> Outcome {
     let provider = named.split_once('/').map_or(named, |(provider, _)| provider);

@@ -353,10 +353,13 @@ impl Approver for AskOnTerminal {
     fn ask<'a>(&'a mut self, request: &'a ApprovalRequest) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let style = term::stderr_style();
+            let _paused = term::live::pause();
             term::note(format!("{} {}", style.bold("may it?"), term::cut(&request.reason, 200)));
-            for grant in crate::show::grants(&request.grants) {
-                term::note(format!("  {grant}"));
+            for line in crate::show::asked(&request.grants, request.before.as_ref(), style) {
+                term::note(format!("  {line}"));
             }
+            // What was typed before is no answer to this.
+            term::drop_typed();
             term::ask(format!("allow `{}`? [y/N] ", term::cut(&request.capability, 100)));
             tokio::select! {
                 answer = answer() => answer.is_ok_and(|line| matches!(line.trim(), "y" | "Y" | "yes" | "是" | "好")),

@@ -1,5 +1,7 @@
 //! Ctrl-C and SIGTERM, heard in one place for the whole process.
 
+use crate::term;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -10,29 +12,40 @@ pub struct Signals {
     end: CancellationToken,
     /// Of the work that runs now: cancelled by Ctrl-C, and together with `end`.
     work: Arc<Mutex<CancellationToken>>,
+    /// Ctrl-C never ends the process.
+    stays: Arc<AtomicBool>,
 }
 
 impl Signals {
     /// Must be called in a runtime. What was told to stop and is told so again ends at once.
     pub fn listen() -> Signals {
         let end = CancellationToken::new();
-        let signals = Signals { work: Arc::new(Mutex::new(end.child_token())), end };
+        let signals = Signals { work: Arc::new(Mutex::new(end.child_token())), end, stays: Arc::default() };
         let (mut interrupt, mut terminate) =
             (signal(SignalKind::interrupt()).ok(), signal(SignalKind::terminate()).ok());
         let heard = signals.clone();
         tokio::spawn(async move {
             loop {
-                let token = tokio::select! {
-                    () = next(&mut interrupt) => heard.work.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-                    () = next(&mut terminate) => heard.end.clone(),
+                let (token, stays) = tokio::select! {
+                    () = next(&mut interrupt) => {
+                        let work = heard.work.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                        (work, heard.stays.load(Ordering::Relaxed))
+                    }
+                    () = next(&mut terminate) => (heard.end.clone(), false),
                 };
-                if token.is_cancelled() {
-                    std::process::exit(130);
+                match token.is_cancelled() {
+                    false => token.cancel(),
+                    true if stays => term::status("it is being cancelled; Ctrl-\\ ends jarvis at once"),
+                    true => std::process::exit(130),
                 }
-                token.cancel();
             }
         });
         signals
+    }
+
+    /// From now on a Ctrl-C that comes again is told and does nothing: a conversation is left by other keys.
+    pub fn stay(&self) {
+        self.stays.store(true, Ordering::Relaxed);
     }
 
     /// For a piece of work that begins now; the one before it is over.

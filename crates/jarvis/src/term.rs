@@ -1,6 +1,8 @@
 //! stdout is data, stderr is status. Colour only on a terminal and without `NO_COLOR`. Whatever is written here may
 //! come from a model, a capability or a file: no control character of theirs reaches a terminal.
 
+pub mod live;
+
 use crate::error::{Failure, Outcome, failed};
 use jarvis_protocol::{ErrorKind, is_deceptive};
 use serde::Serialize;
@@ -8,6 +10,7 @@ use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind as Io, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -25,6 +28,7 @@ pub fn quiet() -> bool {
 
 /// Text to stdout: exact where it is piped, escaped where a person reads it.
 pub fn text(text: impl Display) -> Outcome {
+    live::clear();
     let mut out = std::io::stdout().lock();
     let written = if out.is_terminal() { write!(out, "{}", visible(&text.to_string())) } else { write!(out, "{text}") };
     written.and_then(|()| out.flush()).map_err(|e| match e.kind() {
@@ -52,11 +56,13 @@ pub fn status(line: impl Display) {
 
 /// A line on stderr that a person must see. A closed stderr is no reason to stop.
 pub fn note(line: impl Display) {
+    live::clear();
     let _ = writeln!(std::io::stderr().lock(), "{}", visible(&line.to_string()));
 }
 
 /// Status without a line break, for prompts.
 pub fn ask(text: impl Display) {
+    live::clear();
     let mut err = std::io::stderr().lock();
     let _ = write!(err, "{}", visible(&text.to_string())).and_then(|()| err.flush());
 }
@@ -98,7 +104,7 @@ fn plain_json(raw: &str) -> String {
 static MARK: LazyLock<String> = LazyLock::new(|| format!("\u{1b}{:016x}", RandomState::new().hash_one(())));
 
 /// `safe`, with our own colours.
-fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let mut parts = text.split(MARK.as_str());
     let mut out = parts.next().map(safe).unwrap_or_default().into_owned();
     for part in parts {
@@ -106,6 +112,17 @@ fn visible(text: &str) -> String {
         out = out + "\x1b[" + code + "m" + &safe(rest);
     }
     out
+}
+
+/// Forgets what was typed so far, so that only who has seen a question answers it.
+pub fn drop_typed() {
+    // What cannot be dropped was not typed on a terminal.
+    let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
+/// Whether the cursor of this kind of terminal can be moved.
+pub fn can_move() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// True where a person sits at stdin and stderr and can be asked.
@@ -127,11 +144,26 @@ pub fn stdout_style() -> Style {
 }
 
 fn colour_wanted() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && std::env::var_os("TERM").is_none_or(|v| v != "dumb")
+    std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && can_move()
 }
 
 impl Style {
-    fn paint(self, code: &str, text: &str) -> String {
+    #[cfg(test)]
+    pub fn always() -> Style {
+        Style { colour: true }
+    }
+
+    #[cfg(test)]
+    pub fn never() -> Style {
+        Style { colour: false }
+    }
+
+    pub fn has_colour(self) -> bool {
+        self.colour
+    }
+
+    /// `code` is of a select-graphic-rendition sequence, such as `1;31`.
+    pub fn paint(self, code: &str, text: &str) -> String {
         if self.colour { format!("{0}{code}m{text}{0}0m", *MARK) } else { text.to_owned() }
     }
 
@@ -158,10 +190,19 @@ impl Style {
 
 /// Columns of the terminal behind stdout; what is piped is not cut.
 pub fn width() -> Option<usize> {
-    if !std::io::stdout().is_terminal() {
+    width_of(std::io::stdout())
+}
+
+/// The same of stderr.
+pub fn status_width() -> Option<usize> {
+    width_of(std::io::stderr())
+}
+
+fn width_of(out: impl IsTerminal + AsFd) -> Option<usize> {
+    if !out.is_terminal() {
         return None;
     }
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    let size = rustix::termios::tcgetwinsize(out).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 

@@ -114,6 +114,9 @@ pub enum Event {
         capability: String,
         /// All that the code could reach and that no flag allowed beforehand.
         grants: Grants,
+        /// What the version before it was allowed on this machine, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Grants>,
         reason: String,
     },
     /// A question of a hosted session has its answer, or was given up.

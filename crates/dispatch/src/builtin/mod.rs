@@ -126,6 +126,7 @@ impl Call<'_> {
             id: format!("{}-{}", self.tool, self.dispatch.now().as_millisecond()),
             capability: self.tool.to_owned(),
             grants: ask.reach().grants(),
+            before: None,
             reason: ask.reason.clone(),
         };
         let allowed = self.approver.ask(&question).await;

@@ -49,7 +49,7 @@ pub fn run(args: Agents, common: &Common) -> Outcome {
     }
 }
 
-fn list(catalogue: &Catalogue, json: bool) -> Outcome {
+pub fn list(catalogue: &Catalogue, json: bool) -> Outcome {
     if json {
         let agents: Vec<_> = catalogue.agents.iter().map(about).collect();
         return term::json(&json!({"agents": agents, "broken": catalogue.broken}));

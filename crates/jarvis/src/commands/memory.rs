@@ -128,6 +128,19 @@ pub fn run(args: Memory, common: &Common) -> Outcome {
     })
 }
 
+/// Within a conversation: the newest notes, or those that `words` find, and whether any waits for a yes.
+pub async fn look(store: &SqliteStore, words: &str, json: bool) -> Outcome {
+    let list = List { kinds: Vec::new(), tags: Vec::new(), importance: None, limit: 20 };
+    let searches = !words.is_empty();
+    let args = if searches { Memory::Search { query: vec![words.to_owned()], list } } else { Memory::List(list) };
+    act(args, store, json).await?;
+    let waiting = store.proposals().await?.len();
+    if waiting > 0 {
+        term::status(format!("{waiting} proposed, not used before your yes: jarvis memory proposals"));
+    }
+    Ok(())
+}
+
 async fn act(args: Memory, store: &SqliteStore, json: bool) -> Outcome {
     match args {
         Memory::List(list) => {

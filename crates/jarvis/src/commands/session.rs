@@ -168,6 +168,11 @@ fn told(session: &SessionInfo, json: bool, what: &str) -> Outcome {
     Ok(())
 }
 
+/// The latest ones of this folder.
+pub fn here(store: &SessionStore, json: bool) -> Outcome {
+    list(store, &List { all: false, search: None, limit: 20 }, json)
+}
+
 fn list(store: &SessionStore, args: &List, json: bool) -> Outcome {
     let workspace = if args.all { None } else { Some(kept::workspace(&Place::default())?) };
     let query = SessionQuery { text: args.search.clone(), workspace, limit: args.limit, offset: 0 };

@@ -1,26 +1,33 @@
 //! `jarvis chat`: a conversation on the terminal; from a pipe, each line is a message.
 
+mod complete;
+mod editor;
+mod lines;
+mod look;
 mod said;
 mod slash;
 
-use crate::cli::{Common, Turn};
+use crate::cli::{Common, Place, Turn};
 use crate::config::Settings;
 use crate::error::{Failure, Outcome, failed, tell};
 use crate::home::Home;
-use crate::kept::{Kept, LATEST};
+use crate::kept::{self, Kept, LATEST};
 use crate::show::Show;
 use crate::signals::Signals;
 use crate::{config, model, run, term};
 use clap::Args;
+use complete::Commands;
 use jarvis_agent::{Session, TurnEnd};
+use jarvis_forge::Forge;
+use jarvis_model::{Embedder, ModelHandle};
 use jarvis_protocol::ErrorKind;
-use reedline::{DefaultPrompt, DefaultPromptSegment, FileBackedHistory, Reedline, Signal};
+use lines::Lines;
+use reedline::Signal;
 use serde_json::json;
 use slash::{Flow, Line};
-use std::io::{BufRead, IsTerminal};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::mpsc;
 
 #[derive(Debug, Args)]
 #[command(
@@ -41,6 +48,9 @@ pub struct Chat {
 
 struct Conversation<'a> {
     session: Session,
+    forge: Forge,
+    /// Models that answered before the one that does now.
+    earlier: Vec<ModelHandle>,
     settings: Settings,
     home: Home,
     common: &'a Common,
@@ -61,25 +71,39 @@ pub fn run(args: &Chat, common: &Common) -> Outcome {
     let forge = run::forge(&settings, &flags.reach, &home)?;
     run::block(async |signals| {
         let answerer = run::answerer(&choice, &settings, flags, &home, &signals.work()).await?;
-        let session = run::session(answerer, forge, &settings, flags, &home, kept).with_agents(run::agents(&home)?);
+        let session =
+            run::session(answerer, forge.clone(), &settings, flags, &home, kept).with_agents(run::agents(&home)?);
         let session = if settings.titles { session.with_titles() } else { session };
-        let mut conversation = Conversation { session, settings, home, common, flags, signals };
-        let ended =
-            if std::io::stdin().is_terminal() { conversation.terminal().await } else { conversation.piped().await };
+        let mut conversation =
+            Conversation { session, forge, earlier: Vec::new(), settings, home, common, flags, signals };
+        let ended = conversation.begin().await;
         conversation.session.finish().await;
         ended
     })
 }
 
 impl Conversation<'_> {
-    async fn terminal(&mut self) -> Outcome {
-        term::status(format!("{} · /help for commands, Ctrl-D leaves", self.session.model().id()));
-        let mut editor = Reedline::create().with_break_signal(self.at_the_end());
-        match FileBackedHistory::with_file(2000, self.home.chat_history()) {
-            Ok(history) => editor = editor.with_history(Box::new(history)),
-            Err(error) => term::note(format!("this conversation's input is not kept: {error}")),
+    /// From a pipe, or on a terminal that is fit for an editor or is not.
+    async fn begin(&mut self) -> Outcome {
+        if !std::io::stdin().is_terminal() {
+            return self.lines(false).await;
         }
-        let prompt = DefaultPrompt::new(DefaultPromptSegment::Basic("you".to_owned()), DefaultPromptSegment::Empty);
+        self.signals.stay();
+        term::status(format!("{} · /help for commands, Ctrl-D leaves", self.session.model().id()));
+        // An editor draws on stdout, so that must be a terminal it can draw on, and no place for JSON.
+        let draws = std::io::stdout().is_terminal() && term::can_move() && !self.common.json;
+        if draws { self.edited().await } else { self.lines(true).await }
+    }
+
+    /// On a terminal, with an editor.
+    async fn edited(&mut self) -> Outcome {
+        let commands = Commands {
+            settings: self.settings.clone(),
+            home: self.home.clone(),
+            workspace: kept::workspace(&Place::default())?,
+        };
+        let mut editor = editor::editor(commands, self.home.chat_history(), self.at_the_end());
+        let prompt = editor::prompt();
         loop {
             match editor.read_line(&prompt) {
                 Ok(Signal::Success(line)) => {
@@ -110,14 +134,25 @@ impl Conversation<'_> {
         ended
     }
 
-    async fn piped(&mut self) -> Outcome {
-        let mut lines = lines_of_stdin();
+    /// From a pipe, and where a person types on a terminal that nothing can be drawn on.
+    async fn lines(&mut self, person: bool) -> Outcome {
+        let mut lines = Lines::of_stdin();
         loop {
+            if person {
+                term::ask("you> ");
+            }
             let waiting = self.signals.work();
             let line = tokio::select! {
                 biased;
-                () = waiting.cancelled() => return Err(Failure::Told(130)),
-                line = lines.recv() => line,
+                () = waiting.cancelled() => match person && !self.signals.end().is_cancelled() {
+                    // The terminal has dropped what was typed of the line.
+                    true => {
+                        term::note("");
+                        continue;
+                    }
+                    false => return Err(Failure::Told(130)),
+                },
+                line = lines.next() => line,
             };
             let Some(line) = line else { return Ok(()) };
             let line = line.map_err(|e| failed(ErrorKind::Usage, format!("stdin cannot be read: {e}")))?;
@@ -138,36 +173,47 @@ impl Conversation<'_> {
         Ok(true)
     }
 
-    fn help(&self) -> Outcome {
-        if self.common.json {
-            // Among JSON lines it would be none.
-            term::note(slash::help());
-            return Ok(());
-        }
-        term::line(slash::help())
-    }
-
     async fn model(&mut self, named: &str) -> Outcome {
         if named.is_empty() {
             return self.which_model();
         }
-        self.change_model(named).await.or_else(keep_on)
+        let choice = model::resolve(&self.settings, named, "/model")?;
+        let cancel = self.signals.work();
+        let answerer = run::answerer(&choice, &self.settings, self.flags, &self.home, &cancel).await?;
+        self.earlier.push(self.session.model().clone());
+        self.session.set_model(answerer.handle, answerer.mode);
+        term::status(format!("{} answers from now on", choice.id));
+        Ok(())
     }
 
-    fn which_model(&self) -> Outcome {
-        let id = self.session.model().id();
-        if self.common.json { term::json(&json!({"model": id})) } else { term::line(id) }
-    }
-
-    fn cost(&self) -> Outcome {
-        let usage = self.session.usage();
-        if self.common.json {
-            return term::json(&json!({"usage": usage}));
+    /// Goes on with another session, with the model that it had.
+    async fn resume(&mut self, id: &str) -> Outcome {
+        if id.is_empty() {
+            term::status("which one? /resume ID, or how the ID begins");
+            return self.sessions();
         }
-        term::line(format!(
-            "{} tokens in ({} from a cache), {} out, ${:.4}",
-            usage.input_tokens, usage.cached_tokens, usage.output_tokens, usage.cost_usd
-        ))
+        let here = Place::default();
+        let found = kept::find(&kept::sessions(&self.home)?, id, &kept::workspace(&here)?)?;
+        if found.id == self.session.id() {
+            term::status("that is this conversation");
+            return Ok(());
+        }
+        let kept = Kept::open(&self.home, self.embedder()?, Some(&found.id), &here)?;
+        let choice = kept.choose(&self.settings, None)?;
+        let cancel = self.signals.work();
+        let answerer = run::answerer(&choice, &self.settings, self.flags, &self.home, &cancel).await?;
+        kept.tell();
+        let session = run::session(answerer, self.forge.clone(), &self.settings, self.flags, &self.home, kept);
+        let session = if self.settings.titles { session.with_titles() } else { session };
+        // It gets its title, if one is on its way.
+        self.session.finish().await;
+        self.session = session.with_agents(run::agents(&self.home)?);
+        self.earlier.clear();
+        if self.common.json { term::json(&json!({"session": self.session.id()})) } else { Ok(()) }
+    }
+
+    fn embedder(&self) -> Outcome<Option<Arc<dyn Embedder>>> {
+        model::embedder(&self.settings, &self.home)
     }
 
     async fn compact(&mut self) -> Outcome {
@@ -175,37 +221,14 @@ impl Conversation<'_> {
         let cancel = self.signals.work();
         let done = self.session.compact(&mut |event| show.event(&event), &cancel).await;
         show.finish()?;
-        match done {
-            Ok(messages) if self.common.json => term::json(&json!({"summarised": messages})),
-            Ok(0) => {
-                term::status("there is nothing to summarise yet");
-                Ok(())
-            }
-            Ok(messages) => {
-                term::status(format!("{messages} earlier messages are a summary now"));
-                Ok(())
-            }
-            Err(body) => keep_on(Failure::Body(body)),
-        }
-    }
-
-    fn tools(&self) -> Outcome {
-        let listed = run::registry(&self.home)?.list()?.capabilities;
+        let messages = done.map_err(Failure::Body)?;
         if self.common.json {
-            return term::json(&json!({"capabilities": listed}));
+            return term::json(&json!({"summarised": messages}));
         }
-        if listed.is_empty() {
-            term::status("nothing is registered yet");
-        }
-        listed.iter().try_for_each(|c| term::line(term::flat(&format!("{} — {}", c.signature(), c.capability))))
-    }
-
-    async fn change_model(&mut self, named: &str) -> Outcome {
-        let choice = model::resolve(&self.settings, named, "/model")?;
-        let cancel = self.signals.work();
-        let answerer = run::answerer(&choice, &self.settings, self.flags, &self.home, &cancel).await?;
-        self.session.set_model(answerer.handle, answerer.mode);
-        term::status(format!("{} answers from now on", choice.id));
+        term::status(match messages {
+            0 => "there is nothing to summarise yet".to_owned(),
+            messages => format!("{messages} earlier messages are a summary now"),
+        });
         Ok(())
     }
 
@@ -239,17 +262,4 @@ fn keep_on(failure: Failure) -> Outcome {
         }
         other => Err(other),
     }
-}
-
-/// Read in a thread of its own: a pipe that stays silent must not keep the process from ending.
-fn lines_of_stdin() -> mpsc::Receiver<std::io::Result<String>> {
-    let (send, lines) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            if send.blocking_send(line).is_err() {
-                return;
-            }
-        }
-    });
-    lines
 }

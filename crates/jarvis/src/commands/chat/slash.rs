@@ -43,7 +43,7 @@ pub const ALL: &[Slash] = &[
     Slash {
         name: "/cost",
         argument: "",
-        about: "tokens and dollars so far",
+        about: "tokens and dollars so far, by model and purpose",
         offer: Offer::Nothing,
         run: |chat, _| Box::pin(async move { chat.cost().map(stay) }),
     },
@@ -60,6 +60,34 @@ pub const ALL: &[Slash] = &[
         about: "take back the last message, and put back the files that its turn changed",
         offer: Offer::Nothing,
         run: |chat, argument| Box::pin(async move { chat.undo(argument).await.map(stay) }),
+    },
+    Slash {
+        name: "/sessions",
+        argument: "",
+        about: "conversations of this folder",
+        offer: Offer::Nothing,
+        run: |chat, _| Box::pin(async move { chat.sessions().map(stay) }),
+    },
+    Slash {
+        name: "/resume",
+        argument: "ID",
+        about: "go on with another one of them",
+        offer: Offer::Sessions,
+        run: |chat, id| Box::pin(async move { chat.resume(id).await.map(stay) }),
+    },
+    Slash {
+        name: "/memory",
+        argument: "[WORDS]",
+        about: "what is remembered; with words, what they find",
+        offer: Offer::Nothing,
+        run: |chat, words| Box::pin(async move { chat.memory(words).await.map(stay) }),
+    },
+    Slash {
+        name: "/agents",
+        argument: "",
+        about: "the subagents a model can give tasks to",
+        offer: Offer::Nothing,
+        run: |chat, _| Box::pin(async move { chat.agents().map(stay) }),
     },
     Slash {
         name: "/tools",
@@ -89,7 +117,10 @@ fn stay((): ()) -> Flow {
 }
 
 const KEYS: &str = "\
-Tab completes. Ctrl-C cancels the turn that runs, or clears the line. Anything else is a message";
+Tab completes; Ctrl-R searches what was typed before
+Alt-Enter, or a backslash before Enter: a new line
+Ctrl-C cancels the turn that runs, else clears the line
+Anything else is a message";
 
 /// What `/help` shows.
 pub fn help() -> String {
@@ -137,7 +168,11 @@ impl Slash {
             term::note(format!("{} takes nothing behind it, and did nothing", self.name));
             return Ok(Flow::Stay);
         }
-        (self.run)(chat, argument).await
+        // What a command cannot do is told; the conversation goes on.
+        match (self.run)(chat, argument).await {
+            Ok(flow) => Ok(flow),
+            Err(failure) => super::keep_on(failure).map(stay),
+        }
     }
 }
 
@@ -158,10 +193,11 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_told_once_and_fits_a_narrow_terminal() {
+    fn every_command_is_told_once_on_one_line() {
         let help = help();
         for slash in ALL {
-            assert_eq!(help.lines().filter(|line| line.starts_with(slash.name)).count(), 1, "{help}");
+            assert_eq!(help.lines().filter(|line| line.split(' ').next() == Some(slash.name)).count(), 1, "{help}");
         }
+        assert!(help.lines().all(|line| line.width() <= 80), "{help}");
     }
 }

@@ -1,12 +1,19 @@
 //! Events for a person: the answer on stdout, everything else on stderr.
 
+mod running;
+
 use crate::error::{Failure, Outcome, clean};
+use crate::markdown::Markdown;
 use crate::term::{self, Style};
 use jarvis_protocol::{Event, ForgeStep, Grants, StopReason, value_text};
+use running::Running;
 use std::io::IsTerminal;
+use unicode_width::UnicodeWidthStr;
 
 /// How many columns a value takes in a status line.
 const VALUE_COLUMNS: usize = 100;
+/// Of a terminal that does not say.
+const USUAL_WIDTH: usize = 80;
 /// How many columns one grant takes.
 const GRANT_COLUMNS: usize = 200;
 
@@ -15,6 +22,9 @@ pub struct Show {
     /// Text appears as it comes only where a person watches; a pipe gets the answer alone, once.
     live: bool,
     style: Style,
+    /// Of the text that streams in, where it is laid out: on a terminal with colours.
+    markdown: Option<Markdown>,
+    running: Running,
     /// What has been shown of the text since the last tool call.
     shown: String,
     broken: Option<Failure>,
@@ -28,6 +38,8 @@ impl Show {
             json,
             live: !json && std::io::stdout().is_terminal(),
             style: term::stderr_style(),
+            markdown: None,
+            running: Running::default(),
             shown: String::new(),
             broken: None,
             agent: String::new(),
@@ -57,15 +69,20 @@ impl Show {
         match event {
             Event::TextDelta { text } => {
                 if self.live {
-                    term::text(text)?;
-                    self.shown.push_str(text);
+                    self.stream(text)?;
                 }
             }
             Event::TurnCompleted { answer, stop_reason, .. } => {
                 let seen = !self.shown.trim().is_empty() && self.shown.trim() == answer.trim();
                 self.break_line()?;
                 if !seen && !answer.is_empty() {
-                    term::line(answer)?;
+                    match self.live && lays_out() {
+                        true => {
+                            self.stream(answer)?;
+                            self.break_line()?;
+                        }
+                        false => term::line(answer)?,
+                    }
                 }
                 if let Some(note) = stopped(*stop_reason) {
                     self.note(note);
@@ -74,23 +91,38 @@ impl Show {
             Event::Status { message } => self.note(message),
             Event::ToolStarted { call } => {
                 self.break_line()?;
-                let args = term::cut(&call.args.to_string(), VALUE_COLUMNS);
-                self.note(&format!("→ {} {args}", term::cut(&call.name, VALUE_COLUMNS)));
+                let name = term::cut(&call.name, VALUE_COLUMNS);
+                let args = self.fitting(&call.args.to_string(), "→  ".width() + name.width());
+                self.note(&format!("→ {name} {args}"));
             }
-            Event::ToolCompleted { name, ok, content, duration_ms, .. } => {
+            Event::ToolOutput { call_id, text } => {
+                self.break_line()?;
+                self.running.add(call_id, text);
+                term::live::draw(&self.rows_of(call_id));
+            }
+            Event::ToolCompleted { call_id, name, ok, content, duration_ms } => {
+                // What was seen last of a program stays above its result.
+                self.rows_of(call_id).iter().for_each(term::status);
+                self.running.ended(call_id);
                 let mark = if *ok { self.style.green("✓") } else { self.style.red("✗") };
-                let value = term::cut(&value_text(content), VALUE_COLUMNS);
                 let name = term::cut(name, VALUE_COLUMNS);
-                self.line(&format!("{mark} {name} {}", self.style.dim(&format!("({duration_ms:.1} ms) {value}"))));
+                let time = time(*duration_ms);
+                let value = self.fitting(&value_text(content), "✓  () ".width() + name.width() + time.width());
+                self.line(&format!("{mark} {name} {}", self.style.dim(&format!("({time}) {value}"))));
             }
             Event::Forge { step, capability, detail } => {
                 self.break_line()?;
                 let name = term::cut(capability.as_deref().unwrap_or_default(), VALUE_COLUMNS);
-                self.line(&format!(
-                    "{} {}",
-                    self.style.cyan(&format!("⚒ {:<10}", step_name(*step))),
-                    self.style.dim(&format!("{name}: {}", term::cut(detail, 160)))
-                ));
+                let step = format!("⚒ {:<10}", step_name(*step));
+                let detail = term::cut(detail, 160);
+                let told = match term::status_width() {
+                    Some(width) => term::cut(
+                        &format!("{name}: {detail}"),
+                        width.saturating_sub(self.agent.width() + step.width() + 1),
+                    ),
+                    None => format!("{name}: {detail}"),
+                };
+                self.line(&format!("{} {}", self.style.cyan(&step), self.style.dim(&told)));
             }
             Event::Capability { name, status, detail } => {
                 self.break_line()?;
@@ -112,7 +144,6 @@ impl Show {
             Event::TurnStarted { .. }
             | Event::ReasoningDelta { .. }
             | Event::Context { .. }
-            | Event::ToolOutput { .. }
             | Event::ApprovalRequested { .. }
             | Event::ApprovalResolved { .. }
             | Event::TurnFailed { .. } => self.break_line()?,
@@ -120,8 +151,36 @@ impl Show {
         Ok(())
     }
 
+    /// More of the text, laid out where that can be seen.
+    fn stream(&mut self, text: &str) -> Outcome {
+        self.shown.push_str(text);
+        if !lays_out() {
+            return term::text(text);
+        }
+        let width = term::width().unwrap_or(USUAL_WIDTH);
+        let markdown = self.markdown.get_or_insert_with(|| Markdown::new(width, term::stdout_style()));
+        let rows = markdown.push(text);
+        if rows.is_empty() { Ok(()) } else { term::text(rows) }
+    }
+
+    /// As much of a value as a line has room for behind what takes `before` columns.
+    fn fitting(&self, value: &str, before: usize) -> String {
+        let room = term::status_width()
+            .map_or(VALUE_COLUMNS, |width| width.saturating_sub(before + self.agent.width()).clamp(1, VALUE_COLUMNS));
+        term::cut(value, room)
+    }
+
+    fn rows_of(&self, call: &str) -> Vec<String> {
+        // On a terminal alone; one column stays free, so that no row is broken.
+        let width = term::status_width().filter(|_| self.style.has_colour());
+        width.map(|width| self.running.rows(call, width.saturating_sub(1), self.style)).unwrap_or_default()
+    }
+
     /// Ends a line of streamed text before something else is written.
     fn break_line(&mut self) -> Outcome {
+        if let Some(markdown) = self.markdown.take() {
+            term::text(markdown.finish())?;
+        }
         if !std::mem::take(&mut self.shown).is_empty() {
             term::text("\n")?;
         }
@@ -135,6 +194,15 @@ impl Show {
     fn line(&self, text: &str) {
         term::status(format_args!("{}{text}", self.agent));
     }
+}
+
+/// Markdown is laid out where its marks can be replaced by how things look; elsewhere it stays as it was written.
+fn lays_out() -> bool {
+    term::stdout_style().has_colour()
+}
+
+fn time(ms: f64) -> String {
+    if ms < 1000.0 { format!("{ms:.1} ms") } else { format!("{:.1} s", ms / 1000.0) }
 }
 
 fn step_name(step: ForgeStep) -> &'static str {
@@ -166,17 +234,63 @@ fn stopped(reason: StopReason) -> Option<&'static str> {
     }
 }
 
+/// What is asked for, a grant a line. Where a version before had some, what is new is marked, and what it had beside that
+/// is told: it may be granted already, or no longer be wanted.
+pub fn asked(grants: &Grants, before: Option<&Grants>, style: Style) -> Vec<String> {
+    let Some(before) = before else { return self::grants(grants) };
+    // Whole grants are compared: what differs may be beyond what a line shows.
+    let kinds = grants.lists().into_iter().zip(before.lists());
+    let (mut wanted, mut other) = (Vec::new(), Vec::new());
+    for ((kind, now), (_, had)) in kinds {
+        wanted.extend(now.iter().map(|grant| match had.contains(grant) {
+            true => format!("= {} (as the version before)", line_of(kind, grant)),
+            false => style.green(&format!("+ {} (new)", line_of(kind, grant))),
+        }));
+        let rest = had.iter().filter(|grant| !now.contains(grant));
+        other.extend(
+            rest.map(|grant| style.dim(&format!("· {} (the version before; not asked for now)", line_of(kind, grant)))),
+        );
+    }
+    wanted.extend(other);
+    wanted
+}
+
+fn line_of(kind: &str, grant: &str) -> String {
+    term::cut(&format!("{kind} {grant}"), GRANT_COLUMNS)
+}
+
 /// One grant per line, so that none hides behind another: `network api.example.com`.
 pub fn grants(grants: &Grants) -> Vec<String> {
     let lists = grants.lists().into_iter();
-    lists
-        .flat_map(|(kind, list)| list.iter().map(move |grant| term::cut(&format!("{kind} {grant}"), GRANT_COLUMNS)))
-        .collect()
+    lists.flat_map(|(kind, list)| list.iter().map(move |grant| line_of(kind, grant))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_new_is_told_from_what_the_version_before_had() {
+        let of = |network: &[&str], read: &[&str]| Grants {
+            network: network.iter().map(|&n| n.to_owned()).collect(),
+            read: read.iter().map(|&n| n.to_owned()).collect(),
+            ..Grants::default()
+        };
+        let (now, before) = (of(&["a", "b"], &["notes"]), of(&["a", "old"], &[]));
+        assert_eq!(
+            asked(&now, Some(&before), Style::never()),
+            [
+                "= network a (as the version before)",
+                "+ network b (new)",
+                "+ read notes (new)",
+                "· network old (the version before; not asked for now)",
+            ]
+        );
+        assert_eq!(asked(&now, None, Style::never()), ["network a", "network b", "read notes"]);
+        let long = "x".repeat(300);
+        let (now, before) = (of(&[], &[&(long.clone() + "b")]), of(&[], &[&(long + "a")]));
+        assert!(asked(&now, Some(&before), Style::never())[0].starts_with('+'), "the same as far as it is shown");
+    }
 
     #[test]
     fn each_grant_has_its_own_line_and_none_can_hide_another() {

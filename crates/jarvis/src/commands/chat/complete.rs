@@ -1,0 +1,64 @@
+//! What Tab offers: the commands, and what a command takes.
+
+use super::slash::{self, Offer};
+use crate::config::Settings;
+use crate::home::Home;
+use crate::{kept, model, term};
+use jarvis_memory::SessionQuery;
+use reedline::{Completer, CompletionResult, Span, Suggestion};
+
+/// More sessions are found by `/sessions`.
+const SESSIONS: u64 = 20;
+/// Columns of what stands beside an offer; the menu cuts it further where the terminal is narrow.
+const ABOUT: usize = 60;
+
+pub struct Commands {
+    pub settings: Settings,
+    pub home: Home,
+    pub workspace: String,
+}
+
+impl Completer for Commands {
+    fn complete(&mut self, line: &str, at: usize) -> CompletionResult {
+        let typed = line.get(..at).unwrap_or_default();
+        let from = typed.rfind(char::is_whitespace).map_or(0, |blank| blank + 1);
+        let offers = self.offers(typed).into_iter().map(|(value, about, goes_on)| Suggestion {
+            value,
+            description: Some(term::cut(&about, ABOUT)),
+            span: Span::new(from, at),
+            append_whitespace: goes_on,
+            ..Suggestion::default()
+        });
+        CompletionResult::fresh(offers.collect::<Vec<_>>())
+    }
+}
+
+impl Commands {
+    /// Each with what it is, and whether more is to be typed behind it.
+    fn offers(&self, typed: &str) -> Vec<(String, String, bool)> {
+        if !typed.starts_with('/') || typed.contains('\n') {
+            return Vec::new();
+        }
+        let Some((name, argument)) = typed.split_once(' ') else {
+            let fits = slash::ALL.iter().filter(|slash| slash.name.starts_with(typed));
+            return fits.map(|s| (s.name.to_owned(), s.about.to_owned(), s.offer != Offer::Nothing)).collect();
+        };
+        let Some(slash) = slash::ALL.iter().find(|slash| slash.name == name) else { return Vec::new() };
+        let all = match slash.offer {
+            Offer::Nothing => Vec::new(),
+            Offer::Models => model::known(&self.settings),
+            Offer::Sessions => self.sessions(),
+        };
+        let fits = all.into_iter().filter(|(value, _)| value.starts_with(argument));
+        fits.map(|(value, about)| (value, about, false)).collect()
+    }
+
+    /// Nothing is offered where they cannot be read; the command itself says why.
+    fn sessions(&self) -> Vec<(String, String)> {
+        let query =
+            SessionQuery { workspace: Some(self.workspace.clone()), limit: SESSIONS, ..SessionQuery::default() };
+        let page = kept::sessions(&self.home).ok().and_then(|store| store.list(&query).ok());
+        let sessions = page.map(|page| page.sessions).unwrap_or_default();
+        sessions.into_iter().map(|session| (session.id.clone(), session.name().to_owned())).collect()
+    }
+}
