@@ -43,6 +43,7 @@ impl Dispatch {
             id: format!("{subject}-{}", self.now().as_millisecond()),
             capability: subject.clone(),
             grants: Grants::default(),
+            before: None,
             reason: format!("{}; with {}", ask.reason, crate::redact(&first_chars(&args.to_string(), ARGS_CHARS))),
         };
         let allowed = approver.ask(&question).await;

@@ -32,6 +32,9 @@ impl Root {
     }
 
     /// The folder that `path` is in, and its name there; none where that folder is not there. With `make` it is made.
+    ///
+    /// # Errors
+    /// Where a part of the way is a link.
     fn parent(&self, path: &str, make: bool) -> io::Result<Option<(OwnedFd, OsString)>> {
         let path = Path::new(path);
         let (Some(name), Some(above)) = (path.file_name(), path.parent()) else {
@@ -49,6 +52,8 @@ impl Root {
             at = match folder_at(&at, part) {
                 Ok(next) => next,
                 Err(Errno::NOENT) => return Ok(None),
+                // In the place of the folder is a file now, so nothing is in it; a link may lead to something.
+                Err(Errno::NOTDIR) if !make && !is_link(&at, part)? => return Ok(None),
                 Err(error) => return Err(error.into()),
             };
         }
@@ -114,6 +119,11 @@ impl Root {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+fn is_link(at: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+    let stat = fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
 }
 
 pub(super) fn folder_at(at: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {

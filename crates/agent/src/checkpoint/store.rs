@@ -12,6 +12,8 @@ use std::time::{Duration, SystemTime};
 
 /// What is this young may belong to a record that another process is about to write.
 const YOUNG: Duration = Duration::from_secs(3600);
+/// A workspace that nobody worked in for so long is read anew when somebody does.
+const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
 /// How often what nothing names is looked for.
 const SWEEP: Duration = Duration::from_secs(24 * 3600);
 
@@ -90,8 +92,7 @@ impl Store {
 
     /// Whether it is time to look for what nothing names.
     pub fn is_due(&self) -> bool {
-        let swept = fs::metadata(self.folder.join("swept")).and_then(|about| about.modified());
-        swept.map_or(true, |at| SystemTime::now().duration_since(at).unwrap_or(SWEEP) >= SWEEP)
+        age(&self.folder.join("swept")).is_none_or(|age| age >= SWEEP)
     }
 
     /// Throws away every content that is not among `kept` and not young.
@@ -101,9 +102,7 @@ impl Store {
         for outer in entries(&self.folder.join("objects")) {
             for path in entries(&outer) {
                 let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                let young = fs::metadata(&path)
-                    .and_then(|about| about.modified())
-                    .is_ok_and(|at| SystemTime::now().duration_since(at).unwrap_or_default() < YOUNG);
+                let young = age(&path).is_some_and(|age| age < YOUNG);
                 if !young && !kept.contains(&(name(&outer) + &name(&path))) && fs::remove_file(&path).is_ok() {
                     gone += 1;
                 }
@@ -112,10 +111,23 @@ impl Store {
         Ok(gone)
     }
 
-    /// Files of a folder of this folder.
+    /// Files of a folder of this folder; those that were not written for long are removed.
     pub fn files(&self, folder: &str) -> Vec<Vec<u8>> {
-        entries(&self.folder.join(folder)).iter().filter_map(|path| fs::read(path).ok()).collect()
+        let all = entries(&self.folder.join(folder));
+        let (old, used): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|path| age(path).is_some_and(|age| age >= UNUSED));
+        old.iter().for_each(|path| {
+            // It is tried again the next time.
+            let _ = fs::remove_file(path);
+        });
+        used.iter().filter_map(|path| fs::read(path).ok()).collect()
     }
+}
+
+/// Since it was written; nothing for what lies in the future. None: it is not there.
+fn age(path: &Path) -> Option<Duration> {
+    let written = fs::metadata(path).and_then(|about| about.modified()).ok()?;
+    Some(SystemTime::now().duration_since(written).unwrap_or_default())
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {

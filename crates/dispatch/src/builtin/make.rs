@@ -118,12 +118,12 @@ impl Dispatch {
             return Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
         }
         let digest = digest_of(&new);
-        call.intent(&permit.permit)?;
+        call.intent(&permit.permit).await?;
         let done = self.parts.executor.place(permit.permit, new).await;
         call.outcome(match &done {
             Ok(()) => json!({"exit": "ok", "digest": digest}),
             Err(error) => json!({"exit": "failed", "error": error.name}),
-        })?;
+        }).await?;
         done.map_err(|e| told(&e))
     }
 
@@ -151,6 +151,7 @@ impl Dispatch {
             dir: self.workspace().to_owned(),
             preset: Preset::ReadOnly,
             read: Vec::new(),
+            write: Vec::new(),
             network: Vec::new(),
             limits: CHECK_LIMITS,
         };
@@ -191,6 +192,7 @@ impl Dispatch {
             dir: PathBuf::from("/tmp"),
             preset: Preset::ReadOnly,
             read: Vec::new(),
+            write: Vec::new(),
             network: Vec::new(),
             limits: SERVER_LIMITS,
         };

@@ -111,6 +111,7 @@ fn turn(input: Input, common: &Common, flags: &Turn, go_on: bool) -> Outcome {
         let mut show = Show::new(common.json);
         let mut approver = run::approver(common.json, &cancel);
         let end = session.turn(input, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;
+        session.finish().await;
         show.finish()?;
         told(end, common.json)
     })

@@ -47,7 +47,8 @@ impl Bench {
     }
 
     fn chat(&self, flags: &[&str], input: &str) -> Ran {
-        let args = [&["chat", "--workspace", &self.place(), "--approve", "auto"], flags].concat();
+        let place = self.place();
+        let args = [&["chat", "--workspace", &place, "--approve", "auto"], flags].concat();
         self.home.run_with_input(&args, input)
     }
 

@@ -88,6 +88,7 @@ fn talking(session: Session, settings: &Settings, home: &Home) -> Outcome<Sessio
 }
 
 impl Conversation<'_> {
+    /// From a pipe, or on a terminal that is fit for an editor or is not.
     async fn talk(&mut self) -> Outcome {
         if !std::io::stdin().is_terminal() {
             return self.lines(false).await;
