@@ -147,7 +147,7 @@ impl Following<'_> {
 
     async fn event(&mut self, event: &Event) {
         match event {
-            Event::ApprovalRequested { id, capability, grants, reason } => {
+            Event::ApprovalRequested { id, capability, grants, reason, .. } => {
                 let question = Question {
                     id: id.clone(),
                     capability: capability.clone(),

@@ -26,13 +26,15 @@ pub use editor::Editor;
 pub use error::CallError;
 pub use external::ServerRequest;
 pub use jarvis_audit::redact;
-pub use jarvis_policy::{CommandView, ExternalCall, ExternalPermit, ToolRule};
 pub use jarvis_policy::{
     Action as RuleAction, BEFORE as RULES_ASKED_AT, Condition as RuleCondition, Effect as RuleEffect,
     Example as RuleExample, PERMISSIONS as RULES_OF_PERMISSIONS, Reasoned as RuleReason, Rule as RuleEntry, RuleFile,
 };
 pub use jarvis_policy::{Approved, Ask, Deny, Verdict, Version as Reviewed, review};
-pub use jarvis_sandbox::{Checked, NewFile, Outside, Placed, PythonServer, Server, ServerEnd, Use, UseKind, check_host};
+pub use jarvis_policy::{CommandView, ExternalCall, ExternalPermit, ToolRule};
+pub use jarvis_sandbox::{
+    Checked, NewFile, Outside, Placed, PythonServer, Server, ServerEnd, Use, UseKind, check_host,
+};
 pub use process::ProcessRequest;
 pub use rules::{BrokenRules, KeptRules, RuleBook, Rules, check_rules};
 pub use run::{Dispatch, Parts, Ran};

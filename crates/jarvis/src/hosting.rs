@@ -188,7 +188,7 @@ impl Maker for Shared {
 
     fn usual_dispatch(&self) -> Result<Arc<Dispatch>, ErrorBody> {
         let approval = self.flags.reach.approve.map_or(self.settings.approve, Approval::from);
-        self.dispatch(&self.workspace, approval).map_err(body)
+        self.dispatch(&self.workspace, approval, None).map_err(body)
     }
 }
 

@@ -5,8 +5,10 @@ use super::manifest::{Bounds, Manifest, Unfollowed, Walk};
 use super::place::Root;
 use super::{CheckpointError, Checkpoints};
 use crate::agents::DELEGATE;
+use crate::bootstrap;
+use crate::create::CREATE_TOOL;
 use crate::remember::{RECALL, REMEMBER};
-use crate::{bootstrap, create};
+use crate::skills::SKILL;
 use jarvis_dispatch::Dispatch;
 use jarvis_protocol::{CapabilityName, Event, ToolCall};
 use serde::{Deserialize, Serialize};
@@ -164,7 +166,7 @@ impl TurnFiles {
             // Its examples are run.
             bootstrap::REGISTER => writes(&call.args["definition"]["grants"]).then_some(Scope::Workspace),
             // What computes, looks, or does its work by calls of its own.
-            create::TOOL | bootstrap::LIST | DELEGATE | REMEMBER | RECALL => None,
+            CREATE_TOOL | SKILL | bootstrap::LIST | DELEGATE | REMEMBER | RECALL => None,
             "file_read" | "file_list" | "file_search" | "http_request" => None,
             // Of a tool that is not known here, anything may be expected.
             _ => Some(Scope::Workspace),

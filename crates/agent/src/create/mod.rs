@@ -8,6 +8,8 @@ mod rule;
 mod skill;
 mod tool;
 
+pub(crate) use tool::TOOL as CREATE_TOOL;
+
 use crate::bootstrap::{Bootstrap, Did};
 use crate::commands::CommandFolders;
 use crate::skills::SkillFolders;

@@ -6,7 +6,7 @@ use jarvis_protocol::{Event, ToolSpec};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-pub(super) const TOOL: &str = "create_tool";
+pub(crate) const TOOL: &str = "create_tool";
 
 pub(super) fn spec() -> ToolSpec {
     ToolSpec {

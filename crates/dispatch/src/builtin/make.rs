@@ -113,7 +113,7 @@ impl Dispatch {
         cancel: &CancellationToken,
     ) -> Result<(), CallError> {
         let mut nobody = crate::DenyAll;
-        let call = Call { dispatch: self, tool, approver: &mut nobody, cancel };
+        let mut call = Call { dispatch: self, tool, approver: &mut nobody, cancel };
         if cancel.is_cancelled() {
             return Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
         }
@@ -123,7 +123,8 @@ impl Dispatch {
         call.outcome(match &done {
             Ok(()) => json!({"exit": "ok", "digest": digest}),
             Err(error) => json!({"exit": "failed", "error": error.name}),
-        }).await?;
+        })
+        .await?;
         done.map_err(|e| told(&e))
     }
 

@@ -7,7 +7,7 @@ use crate::cli::{Place, Reach};
 use crate::config::{self, Settings};
 use crate::error::{Failure, Outcome, disk, failed};
 use crate::home::Home;
-use crate::{kept, run};
+use crate::{kept, notes, run};
 use futures::future::BoxFuture;
 use jarvis_agent::{Memory, Mode, Record, Session, SessionParts, Strategy, TurnEnd, TurnLimits};
 use jarvis_audit::{AuditLog, Filter, Kind as AuditKind};
@@ -125,18 +125,18 @@ impl World {
         for folder in [&root, &workspace] {
             std::fs::create_dir(folder).map_err(|e| disk(folder, &e))?;
         }
-        let notes = workspace.join("notes.txt");
-        std::fs::write(&notes, "first line\n第二行\n".repeat(20)).map_err(|e| disk(&notes, &e))?;
+        let file = workspace.join("notes.txt");
+        std::fs::write(&file, "first line\n第二行\n".repeat(20)).map_err(|e| disk(&file, &e))?;
         run::enter(&Place { workspace: Some(workspace.clone()) })?;
         let home = Home::at(&root);
         let settings: Settings = config::load(&home)?;
         let reach = Reach::default();
-        let memory = kept::notes(&home, None)?;
+        let memory = notes::open(&home, &settings, None)?;
         Ok(World {
             meter,
             forge: run::forge(&settings, &reach, &home)?,
             store: kept::sessions(&home)?,
-            memory: Memory { store: Arc::new(memory), keeps: false },
+            memory: Memory { store: memory, keeps: false },
             audit: Arc::new(AuditLog::open(home.audit())),
             workspace: workspace.to_string_lossy().into_owned(),
             _folders: Arc::new(folders),
@@ -173,7 +173,6 @@ impl World {
             forge: self.forge.clone(),
             mode: Mode::Native,
             limits: TurnLimits::STANDARD,
-            price: None,
             strategy: Strategy::default(),
             builtins: true,
             zone: jiff::tz::TimeZone::UTC,
@@ -191,7 +190,7 @@ impl World {
             let question = format!("Conversation {number}, question {turn}: what is twice 21? 两倍是多少？");
             let span = tracing::info_span!(TURN);
             let started = Instant::now();
-            let end = session.turn(&question, &mut |_| {}, &mut DenyAll, cancel).instrument(span.clone()).await;
+            let end = session.turn(question.as_str(), &mut |_| {}, &mut DenyAll, cancel).instrument(span.clone()).await;
             let wall = started.elapsed();
             talk.answered &= matches!(&end, TurnEnd::Completed { answer, .. } if answer == ANSWER);
             talk.samples.push(Sample { wall, spent: self.meter.spent(&span) });

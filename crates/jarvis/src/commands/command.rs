@@ -1,5 +1,6 @@
 //! `jarvis command`: requests that are made again and again, each by its name.
 
+use super::ask::Said;
 use crate::cli::{Common, Place, Turn, unused_model};
 use crate::error::{Failure, Outcome, usage};
 use crate::home::Home;
@@ -56,7 +57,7 @@ pub fn run(args: Commands, common: &Common) -> Outcome {
             let text = expand(find(&catalogue, &name)?, &arguments.join(" "))?;
             // It was entered already, and a relative one would be looked for inside of itself.
             turn.reach.place.workspace = Some(run::workspace()?);
-            super::ask::run(vec![text], None, common, *turn, false)
+            super::ask::run(Said { words: vec![text], meant: None, images: Vec::new() }, common, *turn, false)
         }
     }
 }

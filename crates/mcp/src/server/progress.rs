@@ -134,6 +134,7 @@ fn told(event: &Event) -> Option<Told> {
         | Event::ToolStarted { .. }
         | Event::ToolOutput { .. }
         | Event::ToolCompleted { .. }
+        | Event::ApprovalResolved { .. }
         | Event::Context { .. }
         | Event::Agent { .. }
         | Event::TurnCompleted { .. }
