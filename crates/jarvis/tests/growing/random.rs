@@ -101,7 +101,7 @@ fn session(bench: &Bench, wild: &Arc<Wild>) -> Session {
         forge: bench.forge(Policy::closed()),
         mode: Mode::Auto,
         limits: TurnLimits { max_rounds: 6, ..TurnLimits::STANDARD },
-        price: None,
+
         strategy: Strategy::Window,
         builtins: false,
         zone: jiff::tz::TimeZone::UTC,
@@ -122,7 +122,7 @@ async fn no_conversation_at_random_leaves_a_call_without_its_result() {
         for turn in 0..30 {
             let cancel = CancellationToken::new();
             *wild.cancel.lock().unwrap() = cancel.clone();
-            let end = talk.turn(&format!("问题 {turn}"), &mut |_| {}, &mut DenyAll, &cancel).await;
+            let end = talk.turn(format!("问题 {turn}"), &mut |_| {}, &mut DenyAll, &cancel).await;
             failed += usize::from(matches!(end, TurnEnd::Failed(_)));
             cancelled += usize::from(cancel.is_cancelled());
             assert_valid(talk.history(), &format!("seed {seed}, turn {turn}"));
