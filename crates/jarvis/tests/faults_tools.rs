@@ -182,15 +182,18 @@ fn fault_12_no_spelling_of_a_private_address_is_reached() {
         "http://169.254.169.254/latest/meta-data/".to_owned(),
         "http://metadata.google.internal/".to_owned(),
     ];
-    let by_name: Vec<(&'static str, Value)> =
-        urls[..1].iter().map(|url| ("http_request", json!({"url": url}))).collect();
-    for told in bench.calls(&by_name, &AUTO) {
-        assert!(!told.ok, "a name that leads to this machine: {}", told.text.chars().take(200).collect::<String>());
-    }
     let calls: Vec<(&'static str, Value)> = urls.iter().map(|url| ("http_request", json!({"url": url}))).collect();
-    // Where nobody is there to say yes; a host that was allowed is no yes to another one.
-    for (told, url) in bench.calls(&calls, &["--allow-net", "example.com"]).into_iter().zip(&urls) {
-        assert!(!told.ok, "{url}: {}", told.text.chars().take(200).collect::<String>());
+    // Neither where nobody says yes, nor where every question is answered by one.
+    for flags in [&["--allow-net", "example.com"], &AUTO] {
+        for (told, url) in bench.calls(&calls, flags).into_iter().zip(&urls) {
+            assert!(!told.ok, "{flags:?} {url}: {}", told.text.chars().take(200).collect::<String>());
+        }
+    }
+    for host in [host.as_str(), &format!("localhost:{port}")] {
+        let command =
+            json!({"command": format!("exec 3<>/dev/tcp/127.0.0.1/{port}; head -c 9 <&3"), "network": [host]});
+        let told = bench.calls(&[("shell_exec", command)], &AUTO).remove(0);
+        assert!(!told.ok && told.text.contains("--allow-net"), "{host}: {}", told.text);
     }
     assert_eq!(taken.load(Ordering::Relaxed), 0, "the server of this machine was reached");
 }

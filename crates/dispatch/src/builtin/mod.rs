@@ -12,9 +12,9 @@ mod specs;
 use crate::{ApprovalRequest, Approver, CallError, Dispatch};
 pub use effects::{Content, FileState};
 use jarvis_audit::Kind;
-use jarvis_policy::{Reach, ToolPermit, ToolVerdict, review_tool_ruled};
+use jarvis_policy::{Approval, Deny, Reach, ToolPermit, ToolVerdict, review_tool_ruled};
 use jarvis_protocol::{ErrorBody, ErrorKind};
-use jarvis_sandbox::{ToolDone, ToolError, ToolWork};
+use jarvis_sandbox::{EgressDenied, EgressPolicy, ToolDone, ToolError, ToolWork};
 pub use make::{Checker, CheckerSaid, MADE_IN, MakePermit, Making, Tried};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -24,13 +24,28 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
+use url::Url;
 
 /// How long a file or a host may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where nobody but the system's own programs writes, whatever was approved.
-const SYSTEM: [&str; 13] =
-    ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/lib"];
+const SYSTEM: [&str; 14] = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/private/etc",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var/lib",
+];
 
 /// One call with whom it talks to.
 pub(crate) struct Call<'a> {
@@ -125,6 +140,22 @@ impl Call<'_> {
             return Err(CallError::respond(ErrorKind::Denied, message));
         }
         Ok((full, inside))
+    }
+
+    /// Where every question is answered by a yes, nobody sees that a host is this machine or its network: those are
+    /// allowed by name beforehand, or not reached.
+    fn seen(&self, method: &str, url: &Url, allowed: bool) -> Result<(), CallError> {
+        if allowed || self.dispatch.policy().approval != Approval::Auto {
+            return Ok(());
+        }
+        let anywhere = EgressPolicy::parse(&["*".to_owned()]);
+        let Err(denied @ EgressDenied::NotPublic { .. }) = anywhere.map_or(Ok(()), |all| all.check(method, url)) else {
+            return Ok(());
+        };
+        let host = url.host_str().unwrap_or_default();
+        let place = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let deny = Deny { reason: denied.to_string(), hint: Some(format!("allow it by name: --allow-net {place}")) };
+        Err(self.dispatch.refused(self.tool, deny)?)
     }
 
     async fn permit(&mut self, reach: Reach) -> Result<ToolPermit, CallError> {

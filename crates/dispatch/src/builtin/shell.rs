@@ -10,6 +10,7 @@ use jarvis_shell::{Context, Verdict, classify};
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use url::Url;
 
 const STDOUT_CHARS: usize = 50_000;
 const STDERR_CHARS: usize = 10_000;
@@ -67,6 +68,10 @@ pub(super) async fn exec(
     };
     for host in &args.network {
         check_host(host).map_err(|problem| refuse(ErrorKind::Usage, problem.to_string()))?;
+        // A pattern with a `*` is no address; where it leads is checked when a name is looked up.
+        if let Ok(url) = Url::parse(&format!("http://{host}/")) {
+            call.seen("GET", &url, call.dispatch.policy().allowed_hosts.contains(host))?;
+        }
     }
     let (dir, inside) = call.place(args.workdir.as_deref().unwrap_or("."))?;
     if !inside {
