@@ -22,6 +22,7 @@ pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
 pub use context::{Strategy, Summary};
 pub use find::{Finding, find};
 pub use jarvis_model::Price;
+pub use native::unfenced;
 pub use record::Record;
 pub use remember::Memory;
 pub use session::{Input, Mode, Session, SessionParts, TurnEnd, TurnLimits};
