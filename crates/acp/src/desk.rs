@@ -56,7 +56,12 @@ impl Desk {
     }
 
     fn clients(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(self.workspace()).map_or_else(|_| path.to_owned(), |below| self.cwd.join(below))
+        match path.strip_prefix(self.workspace()) {
+            // To join nothing would add a slash.
+            Ok(below) if below.as_os_str().is_empty() => self.cwd.clone(),
+            Ok(below) => self.cwd.join(below),
+            Err(_) => path.to_owned(),
+        }
     }
 
     /// What the earliest call that is not told yet changed in that file.

@@ -46,7 +46,8 @@ pub(crate) fn updates(messages: &[Message], desk: &Desk) -> Vec<SessionUpdate> {
                     continue;
                 };
                 let ok = !message.is_error;
-                let content = if ok { json!(message.text) } else { json!({"error": message.text}) };
+                let text = jarvis_agent::unfenced(&message.text);
+                let content = if ok { json!(text) } else { json!({ "error": text }) };
                 let mut ended = tools::ended(tool, args, ok, &content, desk);
                 if ok && tool == "file_edit" {
                     // The difference that the call was told with says more than its result.

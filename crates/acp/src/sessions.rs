@@ -3,13 +3,13 @@
 use crate::agent::{Agent, Connection};
 use crate::desk::Desk;
 use crate::errors::{told, wrong};
-use crate::{commands, replay, settings};
+use crate::{commands, replay, settings, tell};
 use agent_client_protocol as acp;
 use agent_client_protocol::v1::schema::{
     AvailableCommandsUpdate, CloseSessionResponse, ConfigOptionUpdate, CurrentModeUpdate, DeleteSessionResponse, Error,
     ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, McpServer, NewSessionRequest,
-    NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse, SessionConfigOption, SessionId, SessionInfo,
-    SessionModeState, SessionUpdate, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
+    NewSessionResponse, NoticeSeverity, ResumeSessionRequest, ResumeSessionResponse, SessionConfigOption, SessionId,
+    SessionInfo, SessionModeState, SessionUpdate, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
     SetSessionModeRequest, SetSessionModeResponse,
 };
 use jarvis_host::{Live, Open};
@@ -36,6 +36,8 @@ pub(crate) struct Attached {
     wanted: Mutex<Option<Approval>>,
     /// The title that was told last.
     title: Mutex<Option<String>>,
+    /// Servers of tools that the client named and that are not connected.
+    unconnected: Vec<String>,
 }
 
 impl Attached {
@@ -61,6 +63,15 @@ impl Attached {
         let now = crate::tools::line(now, TITLE);
         let mut title = self.title.lock().unwrap_or_else(PoisonError::into_inner);
         (title.as_ref() != Some(&now)).then(|| title.insert(now).clone())
+    }
+}
+
+fn server_name(server: &McpServer) -> Option<String> {
+    match server {
+        McpServer::Stdio(server) => Some(server.name.clone()),
+        McpServer::Http(server) => Some(server.name.clone()),
+        McpServer::Sse(server) => Some(server.name.clone()),
+        _ => None,
     }
 }
 
@@ -111,9 +122,6 @@ impl Agent {
         if !more.is_empty() {
             return Err(wrong("additionalDirectories are not taken: sessionCapabilities does not name them"));
         }
-        if !servers.is_empty() {
-            tracing::warn!(count = servers.len(), "MCP servers of the client are not connected");
-        }
         if let Some(attached) = resume.and_then(|id| self.session(id).ok()) {
             // Open on this connection already: one desk, one folder.
             return Ok((SessionId::new(attached.live.id()), attached));
@@ -128,7 +136,9 @@ impl Agent {
         let live = self.host.open(&open, &CancellationToken::new()).await.map_err(told)?;
         let id = SessionId::new(live.id());
         desk.opened(id.clone(), live.workspace().clone());
-        let attached = Arc::new(Attached { live, desk, wanted: Mutex::default(), title: Mutex::default() });
+        let unconnected = servers.iter().filter_map(server_name).collect();
+        let attached =
+            Arc::new(Attached { live, desk, wanted: Mutex::default(), title: Mutex::default(), unconnected });
         let mut sessions = self.sessions();
         sessions.retain(|_, attached| self.host.get(attached.live.id()).is_some());
         sessions.insert(id.0.to_string(), attached.clone());
@@ -140,6 +150,11 @@ impl Agent {
         let Some(id) = id else { return };
         let update = SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands::all()));
         self.send(id, update, cx).await;
+        let unconnected = self.session(id).map(|attached| attached.unconnected.join(", ")).unwrap_or_default();
+        if !unconnected.is_empty() {
+            let text = format!("MCP servers of the editor are not connected here: {unconnected}");
+            self.send(id, tell::notice(self.understands(), &text, NoticeSeverity::Warning), cx).await;
+        }
     }
 
     fn set_up(&self, attached: &Attached) -> (SessionModeState, Vec<SessionConfigOption>) {

@@ -71,7 +71,7 @@ impl Teller {
                 vec![self.started(call, &call.id, "")]
             }
             Event::ToolOutput { call_id, text } => self.printed(call_id, text),
-            Event::ToolCompleted { call_id, ok, content, .. } => self.completed(call_id, *ok, content),
+            Event::ToolCompleted { call_id, name, ok, content, .. } => self.completed(call_id, name, *ok, content),
             Event::Forge { step, capability, detail } => {
                 let plan = self.growing.step(*step, capability.as_deref()).map(SessionUpdate::Plan);
                 let said = tools::line(&format!("{}: {detail}", value_name(step)), 300);
@@ -159,8 +159,12 @@ impl Teller {
         Vec::new()
     }
 
-    fn completed(&mut self, id: &str, ok: bool, content: &Value) -> Vec<SessionUpdate> {
-        let Some(at) = self.running.iter().position(|running| running.id == id) else { return Vec::new() };
+    fn completed(&mut self, id: &str, name: &str, ok: bool, content: &Value) -> Vec<SessionUpdate> {
+        let Some(at) = self.running.iter().position(|running| running.id == id) else {
+            // A call whose arguments could not be read has no beginning.
+            let begun = SessionUpdate::ToolCall(tools::begun(id, name, &Value::Null, &self.desk));
+            return vec![begun, update(id, tools::ended(name, &Value::Null, ok, content, &self.desk))];
+        };
         let Running { tool, args, .. } = self.running.remove(at);
         let mut fields = tools::ended(&tool, &args, ok, content, &self.desk);
         if self.understands.terminals && tool == "shell_exec" {
@@ -180,7 +184,9 @@ impl Teller {
         match event {
             Event::ToolStarted { call } => vec![self.started(call, &own(&call.id), &format!("{agent}: "))],
             Event::ToolOutput { call_id, text } => self.printed(&own(call_id), text),
-            Event::ToolCompleted { call_id, ok, content, .. } => self.completed(&own(call_id), *ok, content),
+            Event::ToolCompleted { call_id, name, ok, content, .. } => {
+                self.completed(&own(call_id), name, *ok, content)
+            }
             Event::Notice { message } => vec![self.notice(&format!("{agent}: {message}"), NoticeSeverity::Warning)],
             _ => Vec::new(),
         }
@@ -205,15 +211,15 @@ impl Teller {
         told
     }
 
-    /// Clients that know no notices show it as a thought, apart from the answer.
     pub fn notice(&self, text: &str, severity: NoticeSeverity) -> SessionUpdate {
-        let text = tools::line(text, 1000);
-        if self.understands.notices {
-            SessionUpdate::Notice(Notice::new(severity, text))
-        } else {
-            thought(&format!("{text}\n"))
-        }
+        notice(self.understands, text, severity)
     }
+}
+
+/// Clients that know no notices show it as a thought, apart from the answer.
+pub(crate) fn notice(understands: Understands, text: &str, severity: NoticeSeverity) -> SessionUpdate {
+    let text = tools::line(text, 1000);
+    if understands.notices { SessionUpdate::Notice(Notice::new(severity, text)) } else { thought(&format!("{text}\n")) }
 }
 
 pub(crate) fn message(text: &str) -> SessionUpdate {

@@ -32,6 +32,7 @@ pub use create::{ServerProbe, Workshop};
 pub use external::{Around, External, ExternalTool, Sampled, Sampler};
 pub use find::{Finding, find};
 pub use jarvis_model::Price;
+pub use native::unfenced;
 pub use record::Record;
 pub use remember::Memory;
 pub use session::{Input, Mode, Session, SessionParts, TurnEnd, TurnLimits};

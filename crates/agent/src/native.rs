@@ -264,8 +264,8 @@ fn fenced(tool: &str, text: &str) -> String {
     format!("<data from=\"{tool}\">{shown}{cut}</data>")
 }
 
-/// What stands between the marks of [`fenced`].
-pub(crate) fn unfenced(text: &str) -> &str {
+/// A result as it was before it was told to the model: what stands between the marks that it is kept with.
+pub fn unfenced(text: &str) -> &str {
     let inside = text.split_once('>').map_or(text, |(_, rest)| rest);
     inside.strip_suffix("</data>").unwrap_or(inside)
 }

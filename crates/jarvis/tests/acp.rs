@@ -190,16 +190,18 @@ fn a_person_is_asked_with_every_grant_in_sight_and_a_no_is_one() {
     let write = |name: &str| Reply::Call("file_write", json!({"path": path(name), "content": "x"}));
     let replies = vec![write("yes"), Reply::Text("written"), write("no"), Reply::Text("not written")];
     let Some((_provider, editor)) = scripted(replies) else { return };
-    let editor = editor.with("permissions", json!(["allow", "reject"]));
+    let editor = editor.with("permissions", json!(["allow", "allow", "reject"]));
     let seen = editor.session(vec![say("$new.sessionId", "one", "one"), say("$new.sessionId", "two", "two")]);
     seen.ended("two", "end_turn");
     assert!(outside.path().join("yes").exists() && !outside.path().join("no").exists());
+    // What is there is read before it is replaced, and asked for by itself.
     let asked = seen.list("permissions");
+    assert_eq!(asked.len(), 3);
     let options = asked[0]["options"].as_array().unwrap();
     let named = options[0]["name"].as_str().unwrap();
     assert!(named.starts_with("Allow once: ") && options[0]["kind"] == "allow_once", "{options:?}");
     assert!(options[1]["kind"] == "reject_once" && options.len() == 2, "{options:?}");
-    let text = asked[0]["toolCall"]["content"][0]["content"]["text"].as_str().unwrap();
+    let text = asked[1]["toolCall"]["content"][0]["content"]["text"].as_str().unwrap();
     assert!(text.contains(&format!("\n- write {}", path("yes"))), "{text}");
     assert_eq!(asked[0]["toolCall"]["toolCallId"], seen.of("tool_call")[0]["toolCallId"]);
     // Both calls have the same id, as the script of the model has.
@@ -408,6 +410,7 @@ fn a_session_is_loaded_with_its_history_resumed_without_closed_and_deleted() {
     assert_eq!(seen.of("tool_call").len(), 1);
     let ended = seen.of("tool_call_update")[0];
     assert!(ended["status"] == "completed" && ended["content"].to_string().contains('甲'), "{ended}");
+    assert!(!ended.to_string().contains("<data"), "{ended}");
     let told = provider.requests.lock().unwrap().last().unwrap()["messages"].to_string();
     assert!(told.contains("run it") && told.contains("and now?"), "{told}");
     seen.refused("closed", -32002, "");
@@ -521,6 +524,20 @@ fn output_of_a_command_is_told_as_it_comes_and_as_a_terminal_where_that_is_known
         updates.iter().filter_map(|update| update["_meta"]["terminal_output"]["data"].as_str()).collect();
     assert_eq!(output, "一\ntwo\n");
     assert_eq!(updates.last().unwrap()["_meta"]["terminal_exit"]["exit_code"], 3);
+}
+
+#[test]
+fn servers_of_the_editor_that_are_not_connected_are_named() {
+    let Some((_provider, editor)) = scripted(vec![Reply::Text("hello")]) else { return };
+    let server = json!({"name": "my-server", "command": "/bin/true", "args": [], "env": []});
+    let params = json!({"cwd": editor.workspace, "mcpServers": [server]});
+    let seen = editor.run(vec![
+        editor.initialize(json!({"session": {"notices": {}}})),
+        json!({"request": "session/new", "params": params, "as": "new"}),
+        say("$new.sessionId", "hi", "hi"),
+    ]);
+    let notices = seen.of("notice");
+    assert!(notices.iter().any(|n| n["title"].to_string().contains("my-server")), "{notices:?}");
 }
 
 #[test]

@@ -187,7 +187,8 @@ fn messages_at_the_wrong_time_are_refused() {
 
 #[test]
 fn a_version_that_is_not_known_is_answered_with_the_one_that_is() {
-    let mut raw = Raw::start(&home());
+    let home = home();
+    let mut raw = Raw::start(&home);
     raw.ask(1, "initialize", json!({"protocolVersion": 7, "clientCapabilities": {}}));
     assert_eq!(raw.answer(1)["result"]["protocolVersion"], 1);
     raw.leave();

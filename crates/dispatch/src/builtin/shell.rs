@@ -5,7 +5,7 @@ use crate::process::ProcessRequest;
 use crate::{CallError, CommandView};
 use jarvis_policy::{Effect, Ruling};
 use jarvis_protocol::{ErrorBody, ErrorKind, Preset, ProcessLimits, ProcessPlan};
-use jarvis_sandbox::{JailClass, Stdin, check_host};
+use jarvis_sandbox::{JailClass, JailStream, Stdin, check_host};
 use jarvis_shell::{Context, Verdict, classify};
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,6 +21,21 @@ const EXIT_CODE: &str = "exit code ";
 /// The exit code that a text of shell_exec tells; none where the command was ended or did not begin.
 pub fn exit_code(text: &str) -> Option<i32> {
     text.lines().next()?.strip_prefix(EXIT_CODE)?.parse().ok()
+}
+
+/// Text of bytes that come in parts: a character that is cut waits for its rest.
+#[derive(Default)]
+struct Parts(Vec<u8>);
+
+impl Parts {
+    fn text(&mut self, part: &[u8]) -> String {
+        self.0.extend_from_slice(part);
+        let whole = match std::str::from_utf8(&self.0) {
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            _ => self.0.len(),
+        };
+        String::from_utf8_lossy(&self.0.drain(..whole).collect::<Vec<u8>>()).into_owned()
+    }
 }
 
 #[derive(Deserialize)]
@@ -98,9 +113,13 @@ pub(super) async fn exec(
         limits: ProcessLimits { timeout_ms: seconds * 1000, ..ProcessLimits::STANDARD },
     };
     let request = ProcessRequest { plan, program: shell, command, env: Vec::new(), stdin: Stdin::Closed };
+    let (mut out, mut err) = (Parts::default(), Parts::default());
     let ran = call
         .dispatch
-        .exec(request, &mut *call.approver, call.cancel, |_, part| on_output(&String::from_utf8_lossy(part)))
+        .exec(request, &mut *call.approver, call.cancel, |stream, part| {
+            let parts = if stream == JailStream::Stdout { &mut out } else { &mut err };
+            on_output(&parts.text(part));
+        })
         .await;
     let done = match ran {
         // That this command cannot be isolated here ends no conversation.
@@ -125,4 +144,17 @@ pub(super) async fn exec(
         return Ok(Value::String(text));
     }
     Err(refuse(ErrorKind::Sandbox, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_that_comes_in_parts_is_cut_between_characters() {
+        let mut parts = Parts::default();
+        let told: Vec<String> = "a汉字".as_bytes().chunks(2).map(|part| parts.text(part)).collect();
+        assert_eq!(told, ["a", "汉", "", "字"].map(str::to_owned));
+        assert_eq!(parts.text(b"\xff!"), "\u{fffd}!");
+    }
 }
