@@ -59,7 +59,7 @@ async def main():
         assert tools["list_capabilities"].annotations.read_only_hint is True
         made = value(await client.call_tool("register_capability", REVERSE, progress_callback=step))
         assert made["registered"] == "reverse_" + mode, made
-        assert [message.split(":")[0] for message in progress][:2] == ["checked", "verified"], progress
+        assert [message.split(":")[0] for message in progress] == ["spec", "code", "checked", "verified", "approved", "registered"], progress
         call = {"name": "reverse_" + mode, "args": {"text": "你好"}}
         assert value(await client.call_tool("execute_capability", call)) == {"result": "好你"}
         found = value(await client.call_tool("list_capabilities", {"query": "reverse the characters of a text"}))

@@ -4,6 +4,7 @@ use crate::common::Home;
 use crate::host::Host;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
 
 fn reads(file: &str) -> Value {
     json!({"definition": {"name": "read_note", "capability": "Reads a note.",
@@ -12,14 +13,16 @@ fn reads(file: &str) -> Value {
         "code": "export default async function run({ file }: { file: string }, ctx) {\n  return await ctx.read(file);\n}\n"})
 }
 
-fn home() -> Home {
-    let home = Home::new();
-    home.write("work/notes/a.txt", "from the note");
-    home
+/// A folder outside of the home, where no grant reaches, with a note in it.
+fn workspace() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("notes")).unwrap();
+    std::fs::write(folder.path().join("notes/a.txt"), "from the note").unwrap();
+    folder
 }
 
-fn workspace(home: &Home) -> String {
-    home.file("work").to_str().unwrap().to_owned()
+fn path(folder: &TempDir) -> String {
+    folder.path().to_str().unwrap().to_owned()
 }
 
 fn registered(home: &Home) -> usize {
@@ -28,13 +31,14 @@ fn registered(home: &Home) -> usize {
 
 #[test]
 fn a_host_that_cannot_ask_is_refused_with_the_command_that_would_allow_it() {
-    let home = home();
-    let mut host = Host::ready(&home, &["--workspace", &workspace(&home)]);
+    let (home, folder) = (Home::new(), workspace());
+    let place = path(&folder);
+    let mut host = Host::ready(&home, &["--workspace", &place]);
     let told = host.refusal("register_capability", reads("notes/a.txt"));
-    assert!(told.contains("cannot ask a person") && told.contains("notes"), "{told}");
+    assert!(told.contains("this host cannot ask one") && told.contains("notes"), "{told}");
     let command = told.lines().find_map(|line| line.split_once("jarvis mcp serve")).unwrap().1;
     let flags: Vec<&str> = command.split_whitespace().collect();
-    assert_eq!(flags, ["--workspace", &workspace(&home), "--approve", "auto"], "{told}");
+    assert_eq!(flags, ["--workspace", &place, "--approve", "auto"], "{told}");
     let _ = host.close();
     assert_eq!(registered(&home), 0);
     // The command does what it says.
@@ -47,7 +51,7 @@ fn a_host_that_cannot_ask_is_refused_with_the_command_that_would_allow_it() {
 
 #[test]
 fn a_host_is_refused_a_network_grant_with_the_flag_for_that_host_alone() {
-    let home = home();
+    let home = Home::new();
     let mut host = Host::ready(&home, &[]);
     let wants = json!({"definition": {"name": "fetch_page", "capability": "Fetches a page.",
         "parameters": {"type": "object", "required": ["url"], "properties": {"url": {"type": "string"}}},
@@ -61,10 +65,10 @@ fn a_host_is_refused_a_network_grant_with_the_flag_for_that_host_alone() {
 
 #[test]
 fn the_hosts_person_sees_the_exact_grants_and_a_yes_is_kept_with_the_version() {
-    let home = home();
+    let (home, folder) = (Home::new(), workspace());
+    let place = path(&folder);
     let asked = Arc::new(Mutex::new(Vec::new()));
     let kept = asked.clone();
-    let place = workspace(&home);
     let mut host = Host::with_person(&home, &["--workspace", &place], move |question| {
         kept.lock().unwrap().push(question.clone());
         json!({"action": "accept", "content": {"allow": true}})
@@ -84,8 +88,8 @@ fn the_hosts_person_sees_the_exact_grants_and_a_yes_is_kept_with_the_version() {
 
 #[test]
 fn no_cancel_an_unticked_box_and_nonsense_are_all_a_no() {
-    let home = home();
-    let place = workspace(&home);
+    let (home, folder) = (Home::new(), workspace());
+    let place = path(&folder);
     for no in [
         json!({"action": "decline"}),
         json!({"action": "cancel"}),
@@ -105,8 +109,8 @@ fn no_cancel_an_unticked_box_and_nonsense_are_all_a_no() {
 
 #[test]
 fn deny_asks_nobody() {
-    let home = home();
-    let place = workspace(&home);
+    let (home, folder) = (Home::new(), workspace());
+    let place = path(&folder);
     let mut host =
         Host::with_person(&home, &["--workspace", &place, "--approve", "deny"], |_| panic!("somebody was asked"));
     let told = host.refusal("register_capability", reads("notes/a.txt"));
@@ -123,8 +127,8 @@ fn modern(capabilities: Value) -> Value {
 
 #[test]
 fn without_requests_of_the_server_the_question_ends_the_call_and_its_answer_counts_for_that_call_alone() {
-    let home = home();
-    let place = workspace(&home);
+    let (home, folder) = (Home::new(), workspace());
+    let place = path(&folder);
     let mut host = Host::start(&home, &["--workspace", &place]);
     let meta = modern(json!({"elicitation": {"form": {}}}));
     let call = |arguments: Value, answers: Value| {

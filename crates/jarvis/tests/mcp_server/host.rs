@@ -3,6 +3,7 @@
 use crate::common::Home;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ impl Host {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            // Its workers are found by the group.
+            .process_group(0)
             .spawn()
             .unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
@@ -180,11 +183,11 @@ pub fn run(name: &str, args: Value) -> Value {
     json!({"name": name, "args": args})
 }
 
-/// Runs until it is stopped.
+/// Runs for a long time where it is told to.
 pub fn endless() -> Value {
-    json!({"definition": {"name": "spin", "capability": "Counts until it is told to stop.",
-        "parameters": {"type": "object", "required": ["seconds"], "properties": {"seconds": {"type": "number"}}},
-        "examples": [{"args": {"seconds": 0}, "returns": "done"}]},
-        "code": "export default function run({ seconds }: { seconds: number }) {\n  const end = Date.now() + seconds * 1000;\n  \
-                 while (Date.now() < end) {}\n  return 'done';\n}\n"})
+    json!({"definition": {"name": "spin", "capability": "Counts the letters of a word, and for ever where that is the word.",
+        "parameters": {"type": "object", "required": ["word"], "properties": {"word": {"type": "string"}}},
+        "examples": [{"args": {"word": "abc"}, "returns": 3}, {"args": {"word": "seven12"}, "returns": 7}]},
+        "code": "export default function run({ word }: { word: string }) {\n  const end = Date.now() + 40000;\n  \
+                 while (word === 'forever' && Date.now() < end) {}\n  return word.length;\n}\n"})
 }

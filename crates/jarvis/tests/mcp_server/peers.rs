@@ -27,19 +27,52 @@ fn program(home: &Home, path: PathBuf, peers: &std::path::Path) -> Command {
     command
 }
 
-fn home() -> Home {
-    let home = Home::new();
-    home.write("work/notes/a.txt", "from the note");
-    home.write("work/.jarvis/skills/daily/SKILL.md", "---\ndescription: A report\n---\nWrite what was done.\n");
-    home
+/// A workspace outside of the home, with a note and a skill.
+fn workspace() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write("notes/a.txt", "from the note");
+    write(".jarvis/skills/daily/SKILL.md", "---\ndescription: A report\n---\nWrite what was done.\n");
+    folder
+}
+
+/// What the suite looks for by name, as far as a capability or a skill can be it.
+fn fixtures(home: &Home) {
+    let tools = [
+        (
+            "test_simple_text",
+            "Says a text.",
+            "export default function run({ fine }: { fine?: boolean }) { return ['a', fine ? 'fine' : 'simple', 'text'].join(' '); }\n",
+        ),
+        (
+            "test_error_handling",
+            "Fails unless it is told not to.",
+            "export default function run({ fine }: { fine?: boolean }) {\n  if (!fine) throw new Error('This tool intentionally \
+             returns an error for testing');\n  return String(fine);\n}\n",
+        ),
+    ];
+    for (name, what, code) in tools {
+        let definition = serde_json::json!({"name": name, "capability": what, "examples": [{"args": {"fine": true}}],
+            "parameters": {"type": "object", "properties": {"fine": {"type": "boolean"}}}});
+        home.write("d.json", &definition.to_string());
+        home.write("c.ts", code);
+        let _ = crate::common::register(home, &[]).ok();
+    }
+    let skill = "---\ndescription: A simple prompt\n---\nThis is a simple prompt for testing.\n";
+    home.write("skills/test_simple_prompt/SKILL.md", skill);
 }
 
 /// The suite's own list of known failures is strict: one that passes fails the run, as does a new failure.
 #[test]
 fn the_official_conformance_suite_finds_nothing_but_what_is_listed() {
     let Some(peers) = peers("the conformance suite of MCP") else { return };
-    let home = home();
-    let server = Server::start(&home, &["--workspace", home.file("work").to_str().unwrap(), "--capabilities-as-tools"]);
+    let (home, folder) = (Home::new(), workspace());
+    fixtures(&home);
+    let server = Server::start(&home, &["--workspace", folder.path().to_str().unwrap(), "--capabilities-as-tools"]);
     let suite = peers.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
     let known = file("conformance.yml");
     let ran = Ran::of(
@@ -59,7 +92,7 @@ fn the_official_conformance_suite_finds_nothing_but_what_is_listed() {
 #[test]
 fn the_inspector_works_and_finds_the_schemas_portable() {
     let Some(peers) = peers("the inspector of MCP") else { return };
-    let home = home();
+    let home = Home::new();
     let inspect = |flags: &[&str]| {
         let mut command = program(&home, peers.join("node_modules/.bin/mcp-inspector"), &peers);
         command.args(["--cli", env!("CARGO_BIN_EXE_jarvis"), "mcp", "serve", "--capabilities-as-tools"]);
@@ -89,28 +122,20 @@ fn the_inspector_works_and_finds_the_schemas_portable() {
 #[test]
 fn the_python_client_works_over_both_transports_and_with_both_lifecycles() {
     let Some(peers) = peers("the Python client of MCP") else { return };
-    let home = home();
-    let place = home.file("work");
-    let python = || {
+    // What the older lifecycle made would be the same as what the newer one makes, so each has a home of its own.
+    for (way, mode) in [("stdio", "legacy"), ("stdio", "auto"), ("http", "legacy"), ("http", "auto")] {
+        let (home, folder) = (Home::new(), workspace());
+        let place = folder.path().to_str().unwrap();
         let mut command = program(&home, peers.join("python/bin/python3"), &peers);
-        command.env("PYTHONUTF8", "1").arg(file("client.py"));
-        command
-    };
-    for mode in ["legacy", "auto"] {
-        let ran = Ran::of(
-            python()
-                .args(["stdio", mode, env!("CARGO_BIN_EXE_jarvis"), "mcp", "serve", "--workspace"])
-                .arg(&place)
-                .output()
-                .unwrap(),
-        );
-        assert_eq!(ran.ok().out.trim(), "done", "stdio, {mode}");
+        command.env("PYTHONUTF8", "1").arg(file("client.py")).args([way, mode]);
+        let server = (way == "http").then(|| Server::start(&home, &["--workspace", place]));
+        let ran = match &server {
+            Some(server) => command.arg(&server.url).output(),
+            None => command.args([env!("CARGO_BIN_EXE_jarvis"), "mcp", "serve", "--workspace", place]).output(),
+        };
+        assert_eq!(Ran::of(ran.unwrap()).ok().out.trim(), "done", "{way}, {mode}");
+        if let Some(server) = server {
+            server.stop();
+        }
     }
-    let home = self::home();
-    let server = Server::start(&home, &["--workspace", home.file("work").to_str().unwrap()]);
-    for mode in ["legacy", "auto"] {
-        let ran = Ran::of(python().args(["http", mode, &server.url]).output().unwrap());
-        assert_eq!(ran.ok().out.trim(), "done", "http, {mode}");
-    }
-    server.stop();
 }

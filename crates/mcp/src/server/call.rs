@@ -54,10 +54,12 @@ pub(crate) async fn call(
     if let Some(question) = ask.unanswered() {
         return Ok(question.into());
     }
-    let command = ask.refused().map(|request| allowing(&shared.setup.started_as, request));
-    Ok(match outcome {
-        Ok(value) => success(value),
-        Err(error) => failure(error.body(), command.as_deref()),
+    let refused = ask.refused().map(|request| allowing(&shared.setup.started_as, request));
+    Ok(match (outcome, refused) {
+        (Ok(value), _) => success(value),
+        // The dispatcher's own hint speaks of a terminal, where the person of this host is not.
+        (Err(error), Some(told)) => failure(&ErrorBody::new(error.body().kind, told)),
+        (Err(error), None) => failure(error.body()),
     }
     .into())
 }
@@ -124,13 +126,11 @@ fn success(value: Value) -> CallToolResult {
 }
 
 /// An error that the host's model can act on. No structured content: a host checks that against the output schema.
-fn failure(body: &ErrorBody, command: Option<&str>) -> CallToolResult {
-    let mut text = body.message.clone();
-    match (command, &body.hint) {
-        (Some(command), _) => text.push_str(&format!("\n{command}")),
-        (None, Some(hint)) => text.push_str(&format!("\nWhat to do: {hint}")),
-        (None, None) => {}
-    }
+fn failure(body: &ErrorBody) -> CallToolResult {
+    let text = match &body.hint {
+        Some(hint) => format!("{}\nWhat to do: {hint}", body.message),
+        None => body.message.clone(),
+    };
     let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     let mut meta = MetaObject::new();
     meta.0.insert(KIND.to_owned(), json!(body.kind));
@@ -148,11 +148,11 @@ fn allowing(started_as: &str, request: &ApprovalRequest) -> String {
     } else {
         " --approve auto".to_owned()
     };
-    let wanted = ask::grants(request).join(", ");
-    let wanted = if wanted.is_empty() { request.reason.clone() } else { wanted };
     format!(
-        "This host cannot ask a person, and one must allow: {wanted}. A person can start the server so that it is \
-         allowed: {started_as}{flags}\nor register it where they are asked: jarvis cap register --definition FILE --code FILE"
+        "not registered: `{}` needs a person's yes ({}), and this host cannot ask one.\nA person can start the server so \
+         that it is allowed: {started_as}{flags}\nor register it where they are asked: jarvis cap register --definition \
+         FILE --code FILE",
+        request.capability, request.reason
     )
 }
 

@@ -83,10 +83,8 @@ impl Handler {
         };
         let more = all.len() > from + PAGE;
         let page: Vec<_> = all.into_iter().skip(from).take(PAGE).collect();
-        let mut result = ListToolsResult::default();
-        result.next_cursor = page.last().filter(|_| more).map(|tool| tool.name.to_string());
-        result.tools = page;
-        Ok(result)
+        let next_cursor = page.last().filter(|_| more).map(|tool| tool.name.to_string());
+        Ok(ListToolsResult { next_cursor, tools: page, ..Default::default() })
     }
 
     fn prompts(&self) -> Vec<Prompt> {
@@ -155,9 +153,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let mut result = ListResourcesResult::default();
-        result.resources = resources::list();
-        Ok(result)
+        Ok(ListResourcesResult { resources: resources::list(), ..Default::default() })
     }
 
     async fn list_resource_templates(
@@ -165,9 +161,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let mut result = ListResourceTemplatesResult::default();
-        result.resource_templates = resources::templates();
-        Ok(result)
+        Ok(ListResourceTemplatesResult { resource_templates: resources::templates(), ..Default::default() })
     }
 
     async fn read_resource(
@@ -244,9 +238,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let mut result = ListPromptsResult::default();
-        result.prompts = self.prompts();
-        Ok(result)
+        Ok(ListPromptsResult { prompts: self.prompts(), ..Default::default() })
     }
 
     async fn get_prompt(

@@ -18,8 +18,8 @@ const WAITING: usize = 64;
 /// Characters of one message.
 const MESSAGE_CHARS: usize = 500;
 
-/// Of a forge that needs no repair: checked, verified, approved, registered.
-const STEPS: f64 = 4.0;
+/// Of a draft that is registered: read, its code, checked, verified, approved, registered.
+const STEPS: f64 = 6.0;
 
 pub(crate) struct Reporter {
     peer: Peer<RoleServer>,
@@ -96,14 +96,14 @@ fn told(event: &Event) -> Option<Told> {
     match event {
         Event::Forge { step, capability, detail } => {
             let (level, number) = match step {
-                ForgeStep::Checked => (LoggingLevel::Info, Some(1.0)),
-                ForgeStep::Verified => (LoggingLevel::Info, Some(2.0)),
-                ForgeStep::Approved => (LoggingLevel::Info, Some(3.0)),
+                ForgeStep::Spec => (LoggingLevel::Debug, Some(1.0)),
+                ForgeStep::Code => (LoggingLevel::Debug, Some(2.0)),
+                ForgeStep::Checked => (LoggingLevel::Info, Some(3.0)),
+                ForgeStep::Verified => (LoggingLevel::Info, Some(4.0)),
+                ForgeStep::Approved => (LoggingLevel::Info, Some(5.0)),
                 ForgeStep::Registered => (LoggingLevel::Notice, Some(STEPS)),
                 ForgeStep::Rejected => (LoggingLevel::Warning, None),
-                ForgeStep::Gap | ForgeStep::Spec | ForgeStep::Code | ForgeStep::Repair | ForgeStep::Reused => {
-                    (LoggingLevel::Debug, None)
-                }
+                ForgeStep::Gap | ForgeStep::Repair | ForgeStep::Reused => (LoggingLevel::Debug, None),
             };
             let word = serde_json::to_value(step).map(|v| jarvis_protocol::value_text(&v)).unwrap_or_default();
             let message = format!("{word}: {detail}");
