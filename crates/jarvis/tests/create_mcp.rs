@@ -240,14 +240,16 @@ fn a_server_that_is_tried_reaches_nothing() {
     if no_python() {
         return;
     }
+    // The jail has a list of users of its own, with one. Of the home, there are only the empty folders that lead to what it is shown.
     let code = "import os, socket, sys\n\
         def attempt(name, do):\n    try:\n        do()\n        print(name, 'REACHED', file=sys.stderr)\n    except BaseException as e:\n        print(name, type(e).__name__, file=sys.stderr)\n\
         me = os.path.dirname(__file__)\nhome = me.split('/packages/')[0]\n\
         attempt('config', lambda: open(home + '/config.toml').read())\n\
-        attempt('list', lambda: os.listdir(home))\n\
+        attempt('list', lambda: [][0 if set(os.listdir(home)) <= {'packages'} else slice(0)])\n\
         attempt('audit', lambda: os.listdir(home + '/audit'))\n\
         attempt('own', lambda: open(me + '/pwn', 'w'))\n\
-        attempt('etc', lambda: open('/etc/passwd').read())\n\
+        attempt('hosts', lambda: open('/etc/hosts').read())\n\
+        attempt('users', lambda: open('/etc/passwd').read().index('daemon'))\n\
         attempt('net', lambda: socket.create_connection(('1.1.1.1', 53), 2))\n\
         attempt('dns', lambda: socket.getaddrinfo('example.com', 80)[0])\n\
         attempt('kill', lambda: os.kill(os.getppid(), 9) if os.getppid() > 1 else 1 / 0)\n\

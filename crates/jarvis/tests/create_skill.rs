@@ -191,7 +191,7 @@ fn one_that_exists_is_replaced_only_where_that_was_said() {
     );
     let workspace = bench.workspace.display().to_string();
     let place = ["--workspace", &workspace];
-    bench
+    let _ = bench
         .home
         .run(&[&["skill", "rm", "nothing"], &place[..]].concat())
         .failed(1, &["no skill is called", "skill list"]);

@@ -118,6 +118,11 @@ impl Executor {
         self.0.python.program().await
     }
 
+    /// What a jail must show for that interpreter to run in it, wherever the person keeps it.
+    pub async fn python_needs(&self) -> Result<Vec<PathBuf>, SandboxError> {
+        self.0.python.needs().await
+    }
+
     /// The deno that capabilities of that runtime run in; the error says why there is none.
     pub fn deno_program(&self) -> Result<PathBuf, SandboxError> {
         self.0.deno.program()

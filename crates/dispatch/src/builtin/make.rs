@@ -136,14 +136,15 @@ impl Dispatch {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<Option<CheckerSaid>, CallError> {
-        let (program, words): (PathBuf, Vec<&str>) = match checker {
+        let executor = &self.parts.executor;
+        let (program, words, read): (PathBuf, Vec<&str>, Vec<PathBuf>) = match checker {
             Checker::Shell => match self.parts.shell.clone() {
-                Some(shell) => (shell, vec!["-n"]),
+                Some(shell) => (shell, vec!["-n"], Vec::new()),
                 None => return Ok(None),
             },
-            Checker::Python(code) => match self.parts.executor.python_program().await {
-                Ok(python) => (python, vec!["-I", "-S", "-B", "-X", "utf8", "-c", code]),
-                Err(_) => return Ok(None),
+            Checker::Python(code) => match (executor.python_program().await, executor.python_needs().await) {
+                (Ok(python), Ok(needs)) => (python, vec!["-I", "-S", "-B", "-X", "utf8", "-c", code], needs),
+                _ => return Ok(None),
             },
         };
         let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -151,7 +152,7 @@ impl Dispatch {
             argv: std::iter::once(name.as_str()).chain(words).map(str::to_owned).collect(),
             dir: self.workspace().to_owned(),
             preset: Preset::ReadOnly,
-            read: Vec::new(),
+            read,
             write: Vec::new(),
             network: Vec::new(),
             limits: CHECK_LIMITS,
@@ -163,7 +164,13 @@ impl Dispatch {
             env: Vec::new(),
             stdin: Stdin::Bytes(text.to_vec()),
         };
-        let done = self.exec(request, approver, cancel, |_, _| {}).await?;
+        let done = match self.exec(request, approver, cancel, |_, _| {}).await {
+            // That it cannot be isolated here ends no conversation.
+            Err(CallError::Fatal(body)) if body.kind == ErrorKind::Sandbox => {
+                return Err(CallError::RespondToModel(body));
+            }
+            other => other?,
+        };
         let mut stderr = done.outcome.stderr_text();
         if done.outcome.exit.class == JailClass::Timeout {
             stderr.push_str("\nthe check was ended at its time limit");
@@ -207,7 +214,7 @@ impl Dispatch {
                 let outcome = json!({"subject": {"kind": "server"}, "error": error.to_string()});
                 self.record(Kind::Outcome, tool, outcome)?;
                 return Err(match error {
-                    DependencyError::Sandbox(error) => CallError::Fatal(crate::run::sandbox_error(&error)),
+                    DependencyError::Sandbox(error) => CallError::RespondToModel(crate::run::sandbox_error(&error)),
                     error => CallError::respond(ErrorKind::Sandbox, error.to_string()),
                 });
             }

@@ -233,6 +233,11 @@ impl Python {
         Ok(self.interpreter().await?.program.clone())
     }
 
+    /// What a jail must show for the interpreter to run in it, beside the program itself.
+    pub(crate) async fn needs(&self) -> Result<Vec<PathBuf>, SandboxError> {
+        Ok(self.interpreter().await?.needs.clone())
+    }
+
     async fn host(&self, interpreter: &Interpreter, start: &Start) -> Result<Host, SandboxError> {
         let waiting = lock(&self.waiting).take();
         if let Some((its, mut host)) = waiting
