@@ -24,6 +24,6 @@ pub use external::ServerRequest;
 pub use jarvis_audit::redact;
 pub use jarvis_policy::{Approved, Ask, Deny, Verdict, Version as Reviewed, review};
 pub use jarvis_policy::{CommandView, ExternalCall, ExternalPermit, ToolRule};
-pub use jarvis_sandbox::{Checked, Outside, Server, ServerEnd, Use, UseKind, check_host};
+pub use jarvis_sandbox::{Checked, Handed, Outside, Server, ServerEnd, Use, UseKind, check_host};
 pub use process::ProcessRequest;
 pub use run::{Dispatch, Parts, Ran};

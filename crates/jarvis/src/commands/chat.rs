@@ -64,8 +64,11 @@ pub fn run(args: &Chat, common: &Common) -> Outcome {
     kept.tell();
     let forge = run::forge(&settings, &flags.reach, &home)?;
     run::block(async |signals| {
+        let external = run::external(&settings, &forge, &home)?;
         let answerer = run::answerer(&choice, &settings, flags, &home, &signals.work()).await?;
-        let session = run::session(answerer, forge, &settings, flags, &home, kept).with_agents(run::agents(&home)?);
+        let session = run::session(answerer, forge, &settings, flags, &home, kept)
+            .with_agents(run::agents(&home)?)
+            .with_external(external);
         let mut conversation = Conversation { session, settings, home, common, flags, signals };
         if std::io::stdin().is_terminal() { conversation.terminal().await } else { conversation.piped().await }
     })
