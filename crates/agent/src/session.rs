@@ -246,7 +246,8 @@ impl Session {
     }
 
     /// What is called in the turns to come passes through this one; `keeps`: what is worth it is remembered unasked.
-    pub fn set_dispatch(&mut self, dispatch: Arc<Dispatch>, keeps: bool) {
+    pub fn set_dispatch(&mut self, dispatch: Arc<Dispatch>, external: Option<Arc<dyn External>>, keeps: bool) {
+        self.external = external;
         self.parts.forge = Forge::new(dispatch);
         if let Some(memory) = &mut self.memory {
             memory.keeps = keeps;

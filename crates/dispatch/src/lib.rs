@@ -33,7 +33,7 @@ pub use jarvis_policy::{
 pub use jarvis_policy::{Approved, Ask, Deny, Verdict, Version as Reviewed, review};
 pub use jarvis_policy::{CommandView, ExternalCall, ExternalPermit, ToolRule};
 pub use jarvis_sandbox::{
-    Checked, NewFile, Outside, Placed, PythonServer, Server, ServerEnd, Use, UseKind, check_host,
+    Checked, Handed, NewFile, Outside, Placed, PythonServer, Server, ServerEnd, Use, UseKind, check_host,
 };
 pub use process::ProcessRequest;
 pub use rules::{BrokenRules, KeptRules, RuleBook, Rules, check_rules};

@@ -303,10 +303,7 @@ impl Worker {
                     let _ = done.send(ended);
                 }
                 Op::Approval { approval, done } => {
-                    let ended = self.maker.dispatch(&self.workspace, approval, self.editor.clone()).map(|dispatch| {
-                        self.session.set_dispatch(dispatch, approval == Approval::Auto);
-                        lock(&self.state).approval = approval;
-                    });
+                    let ended = self.approve(approval);
                     self.settle();
                     let _ = done.send(ended);
                 }
@@ -351,6 +348,15 @@ impl Worker {
             return Box::new(DenyAll);
         }
         Box::new(Asker { log: self.log.clone(), waiting: self.waiting.clone(), cancel: cancel.clone() })
+    }
+
+    fn approve(&mut self, approval: Approval) -> Result<(), ErrorBody> {
+        let dispatch = self.maker.dispatch(&self.workspace, approval, self.editor.clone())?;
+        // Its servers are decided on by the new one, too.
+        let external = self.maker.external(&dispatch)?;
+        self.session.set_dispatch(dispatch, external, approval == Approval::Auto);
+        lock(&self.state).approval = approval;
+        Ok(())
     }
 
     async fn turn(&mut self, input: Input, cancel: &CancellationToken) -> TurnEnd {

@@ -1,7 +1,7 @@
 //! How sessions are made: the binary knows models, settings and folders; front ends only say what they want.
 
 use futures::future::BoxFuture;
-use jarvis_agent::{Mode, Session};
+use jarvis_agent::{External, Mode, Session};
 use jarvis_dispatch::{Dispatch, Editor};
 use jarvis_memory::SessionStore;
 use jarvis_model::ModelHandle;
@@ -58,6 +58,9 @@ pub trait Maker: Send + Sync {
         approval: Approval,
         editor: Option<Arc<dyn Editor>>,
     ) -> Result<Arc<Dispatch>, ErrorBody>;
+
+    /// Tools of servers outside, whose calls pass through `dispatch`.
+    fn external(&self, dispatch: &Arc<Dispatch>) -> Result<Option<Arc<dyn External>>, ErrorBody>;
 
     fn store(&self) -> Result<SessionStore, ErrorBody>;
 

@@ -8,7 +8,7 @@ use crate::kept::{self, Kept};
 use crate::model::{self, Choice};
 use crate::{notes, run, workshop};
 use futures::future::BoxFuture;
-use jarvis_agent::{Memory, Mode};
+use jarvis_agent::{External, Memory, Mode};
 use jarvis_dispatch::Dispatch;
 use jarvis_forge::Forge;
 use jarvis_host::{Editor, Host, Limits, Made, Maker, Open};
@@ -137,6 +137,7 @@ impl Shared {
         let choice = choice.map_err(unauthenticated)?;
         let approval = open.approval.or(self.flags.reach.approve.map(Approval::from)).unwrap_or(self.settings.approve);
         let forge = Forge::new(self.dispatch(&workspace, approval, open.editor.clone())?);
+        let external = run::external(&self.settings, &forge, &self.home)?;
         let answerer = self.answerer(&choice, cancel).await?;
         let model = answerer.handle.id().to_owned();
         let memory = self.memory.as_ref().map(|memory| Memory { keeps: approval == Approval::Auto, ..memory.clone() });
@@ -144,7 +145,8 @@ impl Shared {
             .with_memory(memory)
             .with_agents(run::agents_in(&self.home, &workspace))
             .with_checkpoints(run::checkpoints(&self.home))
-            .with_workshop(workshop::workshop(&self.home, &workspace));
+            .with_workshop(workshop::workshop(&self.home, &workspace))
+            .with_external(external);
         let session = if self.settings.titles { session.with_titles() } else { session };
         let session = if open.unkept {
             session.with_history(open.history.clone())
@@ -184,6 +186,10 @@ impl Maker for Shared {
 
     fn store(&self) -> Result<SessionStore, ErrorBody> {
         Ok(self.store.clone())
+    }
+
+    fn external(&self, dispatch: &Arc<Dispatch>) -> Result<Option<Arc<dyn External>>, ErrorBody> {
+        run::external(&self.settings, &Forge::new(dispatch.clone()), &self.home).map_err(body)
     }
 
     fn usual_dispatch(&self) -> Result<Arc<Dispatch>, ErrorBody> {

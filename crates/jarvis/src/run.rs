@@ -9,15 +9,17 @@ use crate::model::Choice;
 use crate::signals::Signals;
 use crate::{notes, programs, pull, secrets, term, workshop};
 use futures::future::BoxFuture;
-use jarvis_agent::{AgentFolders, Checkpoints, Mode, Session, SessionParts, TurnLimits};
+use jarvis_agent::{AgentFolders, Checkpoints, External, Mode, Session, SessionParts, TurnLimits};
 use jarvis_audit::{AuditLog, Kind, Record};
-use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Parts, Rules};
+use jarvis_dispatch::{ApprovalRequest, Approver, DenyAll, Dispatch, Form, Parts, Rules};
 use jarvis_forge::Forge;
+use jarvis_mcp::client::{ServerConfigs, Servers, Setup, Store};
 use jarvis_model::{Backend, Embedder, ModelHandle};
 use jarvis_policy::{Approval, Policy};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_registry::{Author, Registry};
 use jarvis_sandbox::{Access, Executor, JailConfig, Processes, Runtimes, SandboxConfig};
+use serde_json::Value;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -306,6 +308,23 @@ pub fn unkept(
     session.with_embedder(embedder)
 }
 
+/// The servers that are set up, for tools of a conversation. Starts none.
+pub fn external(settings: &Settings, forge: &Forge, home: &Home) -> Outcome<Option<Arc<dyn External>>> {
+    let servers = servers(settings.mcp.servers.clone(), forge.dispatch().clone(), home)?;
+    Ok((!servers.is_empty()).then(|| Arc::new(servers) as Arc<dyn External>))
+}
+
+pub fn servers(configs: ServerConfigs, dispatch: Arc<Dispatch>, home: &Home) -> Outcome<Servers> {
+    let workspace = dispatch.workspace().to_owned();
+    let setup = Setup {
+        dispatch,
+        workspace,
+        store: Some(Store::new(home.mcp())),
+        find: Arc::new(programs::find),
+    };
+    Servers::connect(configs, setup).map_err(|e| config(e.to_string(), "see jarvis mcp add --help"))
+}
+
 /// What turns change is kept in the home, which itself is never looked at.
 pub fn checkpoints(home: &Home) -> Checkpoints {
     Checkpoints::new(home.checkpoints(), vec![home.root().to_owned(), home.models().to_owned()])
@@ -383,11 +402,69 @@ impl Approver for AskOnTerminal {
             term::drop_typed();
             term::ask(format!("allow `{}`? [y/N] ", term::cut(&request.capability, 100)));
             tokio::select! {
-                answer = answer() => answer.is_ok_and(|line| matches!(line.trim(), "y" | "Y" | "yes" | "是" | "好")),
+                answer = answer() => answer.is_ok_and(|line| is_yes(&line)),
                 () = self.cancel.cancelled() => false,
             }
         })
     }
+
+    fn fill<'a>(&'a mut self, form: &'a Form) -> BoxFuture<'a, Option<Value>> {
+        Box::pin(async move {
+            let style = term::stderr_style();
+            let words = term::cut(&form.message, 1000);
+            term::note(format!("{} {words}", style.bold(&format!("`{}` asks:", term::flat(&form.server)))));
+            term::note("  never give a password or a key here; an empty line leaves a field out");
+            term::ask("answer? [y/N] ");
+            if !self.line().await.is_some_and(|line| is_yes(&line)) {
+                return None;
+            }
+            let mut filled = serde_json::Map::new();
+            for (name, field) in form.schema["properties"].as_object()? {
+                if let Some(value) = self.field(name, field).await? {
+                    filled.insert(name.clone(), value);
+                }
+            }
+            let filled = Value::Object(filled);
+            if let Err(problem) = jarvis_dispatch::check_value(&form.schema, &filled) {
+                term::note(format!("that is not what it asks for ({}); it is declined", term::flat(&problem)));
+                return None;
+            }
+            Some(filled)
+        })
+    }
+}
+
+impl AskOnTerminal {
+    async fn line(&self) -> Option<String> {
+        tokio::select! {
+            line = answer() => line.ok().filter(|line| !line.is_empty()).map(|line| line.trim().to_owned()),
+            () = self.cancel.cancelled() => None,
+        }
+    }
+
+    /// One field of a form, or nothing for an empty line; without an answer at all the form is given up.
+    async fn field(&self, name: &str, field: &Value) -> Option<Option<Value>> {
+        let about = ["title", "description"].iter().find_map(|key| field[*key].as_str()).unwrap_or_default();
+        let choices = field.get("enum").map(|choices| format!(" {choices}")).unwrap_or_default();
+        let kind = field["type"].as_str().unwrap_or("string");
+        term::ask(format!(
+            "  {} ({kind}{}) {}: ",
+            term::cut(name, 60),
+            term::cut(&choices, 200),
+            term::cut(about, 200)
+        ));
+        let line = self.line().await?;
+        if line.is_empty() {
+            return Some(field.get("default").cloned());
+        }
+        // A number or true; a text where the field is one, whatever it looks like.
+        let value = if kind == "string" { None } else { serde_json::from_str(&line).ok() };
+        Some(Some(value.unwrap_or(Value::String(line))))
+    }
+}
+
+fn is_yes(line: &str) -> bool {
+    matches!(line.trim(), "y" | "Y" | "yes" | "是" | "好")
 }
 
 /// A line from the terminal. It is read only once it is there, so that nothing waits for input that is meant for

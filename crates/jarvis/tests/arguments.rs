@@ -76,6 +76,7 @@ fn the_help_of_a_command_lists_a_flag_where_it_does_something() {
         "chat",
         "agents list",
         "agents show",
+        "mcp test",
         "cap register",
         "cap run",
         "cap check",

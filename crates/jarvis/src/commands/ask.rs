@@ -106,8 +106,11 @@ fn turn(input: Input, common: &Common, flags: &Turn, go_on: bool) -> Outcome {
     let forge = run::forge(&settings, &flags.reach, &home)?;
     run::block(async |signals| {
         let cancel = signals.work();
+        let external = run::external(&settings, &forge, &home)?;
         let answerer = run::answerer(&choice, &settings, flags, &home, &cancel).await?;
-        let mut session = run::session(answerer, forge, &settings, flags, &home, kept).with_agents(run::agents(&home)?);
+        let mut session = run::session(answerer, forge, &settings, flags, &home, kept)
+            .with_agents(run::agents(&home)?)
+            .with_external(external);
         let mut show = Show::new(common.json);
         let mut approver = run::approver(common.json, &cancel);
         let end = session.turn(input, &mut |event| show.event(&event), approver.as_mut(), &cancel).await;

@@ -5,6 +5,7 @@ use crate::error::{Outcome, config, disk, failed, usage};
 use crate::home::Home;
 use jarvis_protocol::ErrorKind;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, Table, Value};
@@ -36,43 +37,60 @@ pub fn set(home: &Home, path: &str, raw: &str) -> Outcome<String> {
     Ok(shown)
 }
 
-/// Puts a table, `value`, at `path`, in place of what stands there; with nothing, takes it away. True where something
-/// stood there.
+/// Puts a table at `path`, in place of what stands there; with nothing, takes it away. True where something stood there.
 pub fn put(home: &Home, path: &[&str], value: Option<&impl Serialize>) -> Outcome<bool> {
+    let Some((name, above)) = path.split_last() else { return Ok(false) };
+    change(home, above, |table| {
+        Ok(match value {
+            None => table.remove(name),
+            Some(value) => table.insert(name, made(value)?),
+        }
+        .is_some())
+    })
+}
+
+/// Puts all of them below `path`, by name, in one change.
+pub fn put_all<T: Serialize>(home: &Home, path: &[&str], values: &BTreeMap<String, T>) -> Outcome {
+    change(home, path, |table| {
+        for (name, value) in values {
+            table.insert(name, made(value)?);
+        }
+        Ok(())
+    })
+}
+
+fn made(value: &impl Serialize) -> Outcome<Item> {
+    let wrong = |e: String| failed(ErrorKind::Internal, e);
+    let text = toml::to_string(value).map_err(|e| wrong(e.to_string()))?;
+    let made: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| wrong(e.to_string()))?;
+    Ok(Item::Table(made.as_table().clone()))
+}
+
+fn change<T>(home: &Home, path: &[&str], work: impl FnOnce(&mut Table) -> Outcome<T>) -> Outcome<T> {
     let file = home.config();
     let text = read(&file)?;
     parse(&text, &file)?;
     let mut document: DocumentMut =
         text.parse().map_err(|e: toml_edit::TomlError| config(e.to_string(), "correct config.toml first"))?;
-    let Some((name, above)) = path.split_last() else { return Ok(false) };
     let mut table = document.as_table_mut();
-    for part in above {
+    for part in path {
         let inner = table.entry(part).or_insert_with(|| {
             let mut made = Table::new();
             made.set_implicit(true);
             Item::Table(made)
         });
-        let written = inner.is_inline_table();
-        if written && let Some(inline) = inner.as_inline_table() {
-            *inner = Item::Table(inline.clone().into_table());
+        if let Some(inline) = inner.as_inline_table().cloned() {
+            *inner = Item::Table(inline.into_table());
         }
         table = inner
             .as_table_mut()
             .ok_or_else(|| config(format!("`{part}` in config.toml is no table"), "correct config.toml first"))?;
     }
-    let stood = match value {
-        None => table.remove(name).is_some(),
-        Some(value) => {
-            let text = toml::to_string(value).map_err(|e| failed(ErrorKind::Internal, e.to_string()))?;
-            let made: DocumentMut =
-                text.parse().map_err(|e: toml_edit::TomlError| failed(ErrorKind::Internal, e.to_string()))?;
-            table.insert(name, Item::Table(made.as_table().clone())).is_some()
-        }
-    };
+    let done = work(table)?;
     let changed = document.to_string();
     parse(&changed, &file)?;
     write(&file, &changed)?;
-    Ok(stood)
+    Ok(done)
 }
 
 fn refused(path: &str, raw: &str, changed: &str, file: &Path, as_text: crate::error::Failure) -> crate::error::Failure {

@@ -5,7 +5,7 @@ mod file;
 mod keys;
 mod view;
 
-pub use edit::{edit, put, set};
+pub use edit::{edit, put, put_all, set};
 pub use file::{Provider, Settings, Tools, WireName};
 pub use keys::{KEYS, value_of};
 pub use view::view;

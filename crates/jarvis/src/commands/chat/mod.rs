@@ -72,7 +72,8 @@ pub fn run(args: &Chat, common: &Common) -> Outcome {
     let forge = run::forge(&settings, &flags.reach, &home)?;
     run::block(async |signals| {
         let answerer = run::answerer(&choice, &settings, flags, &home, &signals.work()).await?;
-        let session = talking(run::session(answerer, forge.clone(), &settings, flags, &home, kept), &settings, &home)?;
+        let session = run::session(answerer, forge.clone(), &settings, flags, &home, kept);
+        let session = talking(session, &forge, &settings, &home)?;
         let mut conversation =
             Conversation { session, forge, earlier: Vec::new(), settings, home, common, flags, signals };
         let ended = conversation.talk().await;
@@ -82,8 +83,8 @@ pub fn run(args: &Chat, common: &Common) -> Outcome {
 }
 
 /// A session that goes on for more than one turn.
-fn talking(session: Session, settings: &Settings, home: &Home) -> Outcome<Session> {
-    let session = session.with_agents(run::agents(home)?);
+fn talking(session: Session, forge: &Forge, settings: &Settings, home: &Home) -> Outcome<Session> {
+    let session = session.with_agents(run::agents(home)?).with_external(run::external(settings, forge, home)?);
     Ok(if settings.titles { session.with_titles() } else { session })
 }
 
@@ -221,7 +222,7 @@ impl Conversation<'_> {
         let answerer = run::answerer(&choice, &self.settings, self.flags, &self.home, &cancel).await?;
         kept.tell();
         let session = run::session(answerer, self.forge.clone(), &self.settings, self.flags, &self.home, kept);
-        let session = talking(session, &self.settings, &self.home)?;
+        let session = talking(session, &self.forge, &self.settings, &self.home)?;
         let mut before = std::mem::replace(&mut self.session, session);
         before.finish().await;
         self.earlier.clear();

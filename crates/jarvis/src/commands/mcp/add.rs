@@ -26,10 +26,10 @@ pub struct Add {
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd", "network", "read", "write", "memory"])]
     url: Option<String>,
     /// A header of each request; may be given more than once.
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = super::pair, requires = "url")]
     headers: Vec<(String, String)>,
     /// A variable of the program's environment, which has no others of yours; may be given more than once.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = super::pair)]
     env: Vec<(String, String)>,
     /// Where the program starts; the workspace by default.
     #[arg(long, value_name = "DIR")]
@@ -58,13 +58,6 @@ pub struct Add {
     /// The program and its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-}
-
-fn pair(raw: &str) -> Result<(String, String), String> {
-    match raw.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write NAME=VALUE".to_owned()),
-    }
 }
 
 pub fn run(args: Add, common: &Common) -> Outcome {

@@ -1,9 +1,11 @@
 //! `jarvis mcp`: servers of the Model Context Protocol.
 
 mod add;
+mod import;
 mod list;
 mod remove;
 mod serve;
+mod test;
 
 use crate::cli::{Common, unused_model};
 use crate::error::Outcome;
@@ -28,6 +30,10 @@ pub enum Mcp {
     Add(add::Add),
     /// The servers that are set up.
     List(list::List),
+    /// Starts a server, and shows its tools and what it says.
+    Test(test::Test),
+    /// Takes over servers from the settings of other programs.
+    Import(import::Import),
     /// Forgets a server, with what was allowed of its tools.
     Remove(remove::Remove),
     /// Serves capabilities to another agent: searched, written, proved and run there as here.
@@ -39,8 +45,18 @@ pub fn run(args: Mcp, common: &Common) -> Outcome {
     match args {
         Mcp::Add(args) => add::run(args, common),
         Mcp::List(args) => list::run(&args, common),
+        Mcp::Test(args) => test::run(args, common),
+        Mcp::Import(args) => import::run(&args, common),
         Mcp::Remove(args) => remove::run(&args, common),
         Mcp::Serve(args) => serve::run(&args, common),
+    }
+}
+
+/// `NAME=VALUE` on the command line.
+fn pair(raw: &str) -> Result<(String, String), String> {
+    match raw.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
     }
 }
 
