@@ -3,7 +3,7 @@
 use crate::bootstrap::Did;
 use crate::toolbox::Toolbox;
 use futures::future::{BoxFuture, join_all};
-use jarvis_dispatch::{ApprovalRequest, Approver, CallError};
+use jarvis_dispatch::{ApprovalRequest, Approver, CallError, Form};
 use jarvis_protocol::{ErrorBody, Event, ToolCall};
 use serde_json::{Value, json};
 use std::sync::{Mutex as Lock, PoisonError};
@@ -30,6 +30,10 @@ struct InTurn<'a, 'b>(&'a Mutex<&'b mut dyn Approver>);
 impl Approver for InTurn<'_, '_> {
     fn ask<'a>(&'a mut self, request: &'a ApprovalRequest) -> BoxFuture<'a, bool> {
         Box::pin(async move { self.0.lock().await.ask(request).await })
+    }
+
+    fn fill<'a>(&'a mut self, form: &'a Form) -> BoxFuture<'a, Option<Value>> {
+        Box::pin(async move { self.0.lock().await.fill(form).await })
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     bootstrap::Bootstrap,
     context::Strategy,
     conversation::Conversation,
+    external::{External, Externals},
     native,
     record::{Record, summary_of},
     remember::Memory,
@@ -72,6 +73,8 @@ pub struct Session {
     embedder: Option<Arc<dyn Embedder>>,
     memory: Option<Memory>,
     agents: Option<AgentFolders>,
+    /// Tools of servers outside.
+    external: Option<Arc<dyn External>>,
     /// Broken files of agents that were told.
     broken: Vec<BrokenAgent>,
 }
@@ -96,6 +99,7 @@ impl Session {
             embedder: None,
             memory: None,
             agents: None,
+            external: None,
             broken: Vec::new(),
         }
     }
@@ -139,6 +143,11 @@ impl Session {
     /// A model that drives the built-in tools may start subagents.
     pub fn with_agents(self, folders: AgentFolders) -> Self {
         Self { agents: Some(folders), ..self }
+    }
+
+    /// A model that drives the built-in tools is offered those of servers outside, too.
+    pub fn with_external(self, external: Option<Arc<dyn External>>) -> Self {
+        Self { external, ..self }
     }
 
     pub fn id(&self) -> &str {
@@ -268,6 +277,10 @@ impl Session {
         self.recall(text, emit, cancel).await;
         let now = self.now();
         let delegation = if native && self.parts.builtins { self.delegation(&now, emit) } else { None };
+        let external = match self.external.as_ref().filter(|_| native && self.parts.builtins) {
+            Some(external) => Externals::of(external, &self.parts.model, emit, cancel).await,
+            None => None,
+        };
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text.to_owned()), self.parts.model.id())
@@ -275,7 +288,8 @@ impl Session {
             let memory = self.memory.clone().filter(|_| self.parts.builtins);
             let tools = Toolbox::new(bootstrap, self.parts.builtins)
                 .with_memory(memory, &self.parts.id)
-                .with_delegation(delegation);
+                .with_delegation(delegation)
+                .with_external(external);
             native::run(front, &tools, &mut self.conversation, turn).await
         } else {
             staged::run(front, &self.parts.forge, self.embedder.as_ref(), &mut self.conversation, turn).await

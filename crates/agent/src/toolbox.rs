@@ -3,6 +3,7 @@
 use crate::agents::{DELEGATE, Delegation, Recorder, Role};
 use crate::bootstrap::{self, Bootstrap, Did};
 use crate::create;
+use crate::external::Externals;
 use crate::remember::{self, Memory};
 use crate::turn::Turn;
 use jarvis_dispatch::{Approver, CallError, builtin_specs, changes_something};
@@ -18,6 +19,8 @@ pub(crate) struct Toolbox {
     memory: Option<(Memory, String)>,
     /// In a conversation that may start subagents.
     delegation: Option<Delegation>,
+    /// Of servers outside.
+    external: Option<Externals>,
     /// In a subagent.
     role: Option<Role>,
 }
@@ -29,7 +32,7 @@ impl Toolbox {
             specs.extend(builtin_specs());
             specs.push(create::spec());
         }
-        Self { bootstrap, specs, builtins, memory: None, delegation: None, role: None }
+        Self { bootstrap, specs, builtins, memory: None, delegation: None, external: None, role: None }
     }
 
     /// With the tools that remember and recall.
@@ -48,6 +51,15 @@ impl Toolbox {
     pub fn with_delegation(mut self, delegation: Option<Delegation>) -> Self {
         self.specs.extend(delegation.as_ref().map(Delegation::spec));
         Self { delegation, ..self }
+    }
+
+    pub fn with_external(mut self, external: Option<Externals>) -> Self {
+        self.specs.extend(external.iter().flat_map(Externals::specs));
+        Self { external, ..self }
+    }
+
+    pub fn has_external(&self) -> bool {
+        self.external.is_some()
     }
 
     /// Of a subagent: what it is allowed, and nothing that starts another.
@@ -80,6 +92,9 @@ impl Toolbox {
     pub fn settle(&self, turn: &mut Turn) {
         let spent = self.delegation.iter().flat_map(Delegation::settle);
         spent.for_each(|other| turn.absorb(&other));
+        if let Some(external) = &self.external {
+            turn.count(external.spent());
+        }
     }
 
     pub fn specs(&self) -> &[ToolSpec] {
@@ -96,7 +111,10 @@ impl Toolbox {
 
     /// Whether it may change what another call of the same reply sees.
     pub fn runs_alone(&self, tool: &str) -> bool {
-        tool == bootstrap::REGISTER || changes_something(tool) || tool == create::TOOL
+        tool == bootstrap::REGISTER
+            || changes_something(tool)
+            || tool == create::TOOL
+            || self.external.as_ref().is_some_and(|external| external.changes_something(tool))
     }
 
     pub async fn call(
@@ -133,6 +151,9 @@ impl Toolbox {
             && [remember::REMEMBER, remember::RECALL].contains(&call.name.as_str())
         {
             return memory.call(&call.name, &call.args, session, self.bootstrap.dispatch(), emit).await;
+        }
+        if let Some(external) = self.external.as_ref().filter(|external| external.has(&call.name)) {
+            return external.call(call, emit, approver, cancel).await;
         }
         if self.builtins && call.name == create::TOOL {
             return create::call(&self.bootstrap, &call.args, emit, approver, cancel).await;

@@ -75,6 +75,11 @@ impl Home {
         self.root.join("packages")
     }
 
+    /// What is known of servers of the Model Context Protocol, and was allowed of them.
+    pub fn mcp(&self) -> PathBuf {
+        self.root.join("mcp")
+    }
+
     /// Subagents of the person's own.
     pub fn agents(&self) -> PathBuf {
         self.root.join("agents")

@@ -19,11 +19,12 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("dispatch", &["protocol", "policy", "audit", "sandbox", "registry", "shell"]),
     ("forge", &["protocol", "model", "registry", "dispatch"]),
     ("agent", &["protocol", "memory", "model", "registry", "dispatch", "forge"]),
+    ("mcp", &["protocol", "audit", "memory", "dispatch", "agent"]),
     (
         "jarvis",
         &[
             "protocol", "policy", "audit", "sandbox", "shell", "registry", "memory", "model", "dispatch", "forge",
-            "agent",
+            "agent", "mcp",
         ],
     ),
 ];

@@ -2,6 +2,7 @@
 //! person. [`decide`] answers whether one plan may run: a [`Permit`], which alone the sandbox accepts, or a refusal.
 
 mod decide;
+mod external;
 mod hosts;
 mod process;
 mod review;
@@ -9,6 +10,9 @@ mod tool;
 mod within;
 
 pub use decide::{Approved, Decision, Deny, Permit, decide};
+pub use external::{
+    ExternalAsk, ExternalCall, ExternalPermit, ExternalVerdict, ToolRule, review_external, review_server,
+};
 pub use hosts::{Pattern, PatternError, ambiguous, check_host};
 pub use process::{CommandView, ProcessAsk, ProcessPermit, ProcessVerdict, review_process};
 pub use review::{Approval, Ask, NetworkRule, Policy, Verdict, Version, review};

@@ -138,6 +138,7 @@ mod tests {
             dir: "/work".into(),
             preset,
             read: Vec::new(),
+            write: Vec::new(),
             network: Vec::new(),
             limits: ProcessLimits::STANDARD,
         }

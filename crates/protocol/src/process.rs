@@ -65,6 +65,9 @@ pub struct ProcessPlan {
     pub preset: Preset,
     /// Shown beside what the preset shows, read-only; absolute.
     pub read: Vec<PathBuf>,
+    /// With the preset read-only: folders that can be written all the same; absolute.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<PathBuf>,
     /// Host patterns that the proxy lets through; none: no network at all.
     pub network: Vec<String>,
     pub limits: ProcessLimits,

@@ -46,7 +46,7 @@ pub use in_use::JUDGED_RUNS;
 pub use merge::{MergeConflict, Merged, Side};
 pub use middle::Middle;
 pub use registry::Registry;
-pub use search::{Described, FITS, Labelled, Quality, Query, SIMILAR, quality, similarity};
+pub use search::{Described, FITS, Labelled, Quality, Query, SIMILAR, Shelf, Shelved, quality, similarity};
 pub use types::{
     Author, Code, Damaged, FailingCall, HistoryEntry, Hit, InUse, Listing, Near, NewVersion, Registered, Run, Stats,
     Statuses,

@@ -226,6 +226,17 @@ impl Snapshot {
         }
     }
 
+    /// Of things that are in no file.
+    pub fn of(capabilities: impl Iterator<Item = Capability>) -> Snapshot {
+        let entry = |capability| {
+            let raw = RawValue::NULL.to_owned();
+            Arc::new(Entry { raw, parsed: Ok(capability), bag: OnceLock::new(), searched: OnceLock::new() })
+        };
+        let mut snapshot = Self::build(Key::default(), Vec::new(), Document::empty(), None, &[]);
+        snapshot.entries = capabilities.map(entry).collect();
+        snapshot
+    }
+
     /// Has the file been replaced or written since this was read?
     pub fn outdated(&self, root: &Path) -> bool {
         fs::metadata(root.join(INDEX)).ok().map(|meta| stamp(&meta)) != self.key.index

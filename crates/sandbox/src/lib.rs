@@ -15,16 +15,18 @@ mod frame;
 pub mod fuzz;
 mod isolate;
 mod jail;
+mod outside;
 mod peer;
 mod pool;
 mod probe;
 mod process;
 mod python;
+mod server;
 mod tool;
 mod worker;
 mod zygote;
 
-pub use broker::{Access, Caller, MOST_DEPTH, Nesting, SHORTEST_SECRET, Secret, Secrets, Wanted};
+pub use broker::{Access, Caller, Handed, MOST_DEPTH, Nesting, SHORTEST_SECRET, Secret, Secrets, Wanted};
 pub use check::{Checked, Form, Use, UseKind, check};
 pub use egress::{
     EgressDenied, EgressPolicy, EgressProxy, PatternError, ProxyLimits, ProxyListener, Resolver, check_host,
@@ -36,11 +38,13 @@ pub use jail::{
     JailStream, JailUser, Jailed, NetworkWish, NetworkWord, PROXY_PORT, Preset, Profile, STANDARD_PATH, SandboxFile,
     Seccomp, ServeProxy, Size, Stdin, UserText, View, jail_main,
 };
+pub use outside::Outside;
 pub use peer::{PeerRun, time_peer};
 pub use probe::{Layer, probe, probe_with, start_times};
 pub use process::{ProcessDone, Processes};
 pub use python::Runtimes;
 pub use python::packages::{DependencyError, Lock, Packages, Requirement, Wheel};
+pub use server::{Server, ServerEnd};
 pub use tool::{Match, SearchWish, Searched, ToolDone, ToolError, ToolWork};
 pub use zygote::worker_main;
 

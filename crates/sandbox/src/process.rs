@@ -6,16 +6,23 @@ use crate::error::SandboxError;
 use crate::jail::{Jail, JailConfig, JailLimits, JailNetwork, JailOutcome, JailSpec, JailStream, ServeProxy, Stdin};
 use crate::probe::Layer;
 use jarvis_policy::ProcessPermit;
-use jarvis_protocol::{Egress, ProcessLimits, ProcessPlan};
+use jarvis_protocol::{Egress, Preset, ProcessLimits, ProcessPlan};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// How a permitted process ended, what it printed, and what it did with each host.
 #[derive(Debug, Clone)]
 pub struct ProcessDone {
     pub outcome: JailOutcome,
     pub egress: Vec<Egress>,
+}
+
+/// A jail that is to be started. Its proxy ends when this is dropped.
+pub(crate) struct Ready {
+    pub spec: JailSpec,
+    pub proxy: Option<EgressProxy>,
+    pub _over: DropGuard,
 }
 
 /// Cheap to clone; starts nothing before the first process.
@@ -48,7 +55,19 @@ impl Processes {
         cancel: &CancellationToken,
         on_output: impl FnMut(JailStream, &[u8]) + Send,
     ) -> Result<ProcessDone, SandboxError> {
-        let plan = permit.into_plan();
+        let Ready { mut spec, proxy, _over } = self.ready(permit.into_plan(), program, env)?;
+        spec.stdin = stdin;
+        let outcome = self.jail.run(spec, cancel, on_output).await?;
+        Ok(ProcessDone { outcome, egress: proxy.map(|proxy| proxy.egress()).unwrap_or_default() })
+    }
+
+    /// The jail of a plan, and its way out if it has one.
+    pub(crate) fn ready(
+        &self,
+        plan: ProcessPlan,
+        program: PathBuf,
+        env: Vec<(String, String)>,
+    ) -> Result<Ready, SandboxError> {
         let policy = EgressPolicy::parse(&plan.network).map_err(|e| SandboxError::Spec {
             what: format!("network: {e}"),
             fix: "for example api.example.com".to_owned(),
@@ -58,15 +77,20 @@ impl Processes {
             (!plan.network.is_empty()).then(|| EgressProxy::with_resolver(policy, ProxyLimits::STANDARD, resolver));
         // Ends the proxy with this run, whatever ends it.
         let serving = CancellationToken::new();
-        let _over = serving.clone().drop_guard();
         let mut spec = self.spec(plan, program);
         spec.env.extend(env.into_iter().map(|(name, value)| (name.into(), value.into())));
-        spec.stdin = stdin;
         if let Some(proxy) = &proxy {
             spec.network = JailNetwork::Proxy { serve: serve(proxy, &serving) };
         }
-        let outcome = self.jail.run(spec, cancel, on_output).await?;
-        Ok(ProcessDone { outcome, egress: proxy.map(|proxy| proxy.egress()).unwrap_or_default() })
+        Ok(Ready { spec, proxy, _over: serving.drop_guard() })
+    }
+
+    pub(crate) fn jail(&self) -> &Jail {
+        &self.jail
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
     }
 
     fn spec(&self, plan: ProcessPlan, program: PathBuf) -> JailSpec {
@@ -78,6 +102,13 @@ impl Processes {
         let own = ["/proc", "/dev", "/sys"].map(Path::new);
         spec.hidden = self.access.denied.iter().filter(|path| !own.contains(&path.as_path())).cloned().collect();
         spec.read_only = plan.read;
+        if let (Preset::ReadOnly, Some((first, rest))) = (plan.preset, plan.write.split_first()) {
+            // What can be written takes the place of the workspace, which stays to be read.
+            spec.preset = Preset::WorkspaceWrite;
+            spec.read_only.push(std::mem::replace(&mut spec.workspace, first.clone()));
+            spec.read_only.retain(|path| !plan.write.contains(path));
+            spec.read_write = rest.to_vec();
+        }
         spec.home = self.home.clone();
         spec.limits = limits(&plan.limits);
         spec

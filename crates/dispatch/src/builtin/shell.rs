@@ -73,6 +73,7 @@ pub(super) async fn exec(
         dir: PathBuf::from(dir),
         preset: Preset::WorkspaceWrite,
         read: Vec::new(),
+        write: Vec::new(),
         network: args.network,
         limits: ProcessLimits { timeout_ms: seconds * 1000, ..ProcessLimits::STANDARD },
     };

@@ -46,15 +46,15 @@ pub enum Command {
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
+    /// The Model Context Protocol: tools that others wrote, and jarvis as a server for other agents.
+    #[command(subcommand)]
+    Mcp(mcp::Mcp),
     /// Settings.
     #[command(subcommand)]
     Config(config::Config),
     /// Secrets, by name: which there are, and the hosts that each may be sent to.
     #[command(subcommand)]
     Secret(secret::Secret),
-    /// The Model Context Protocol: jarvis as a server for other agents.
-    #[command(subcommand)]
-    Mcp(mcp::Mcp),
     /// The record of what was meant to be done and what came of it.
     #[command(subcommand)]
     Audit(audit::Audit),
@@ -78,9 +78,9 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Memory(args) => memory::run(args, common),
         Command::Agents(args) => agents::run(args, common),
         Command::Model(args) => model::run(args, common),
+        Command::Mcp(args) => mcp::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),
-        Command::Mcp(args) => mcp::run(args, common),
         Command::Audit(args) => audit::run(&args, common),
         Command::Doctor(args) => doctor::run(&args, common),
         Command::Sandbox(args) => sandbox::run(args, common),

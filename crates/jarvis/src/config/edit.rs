@@ -4,6 +4,7 @@ use super::{parse, read};
 use crate::error::{Outcome, config, disk, failed, usage};
 use crate::home::Home;
 use jarvis_protocol::ErrorKind;
+use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, Table, Value};
@@ -33,6 +34,45 @@ pub fn set(home: &Home, path: &str, raw: &str) -> Outcome<String> {
     }
     write(&file, &changed)?;
     Ok(shown)
+}
+
+/// Puts a table, `value`, at `path`, in place of what stands there; with nothing, takes it away. True where something
+/// stood there.
+pub fn put(home: &Home, path: &[&str], value: Option<&impl Serialize>) -> Outcome<bool> {
+    let file = home.config();
+    let text = read(&file)?;
+    parse(&text, &file)?;
+    let mut document: DocumentMut =
+        text.parse().map_err(|e: toml_edit::TomlError| config(e.to_string(), "correct config.toml first"))?;
+    let Some((name, above)) = path.split_last() else { return Ok(false) };
+    let mut table = document.as_table_mut();
+    for part in above {
+        let inner = table.entry(part).or_insert_with(|| {
+            let mut made = Table::new();
+            made.set_implicit(true);
+            Item::Table(made)
+        });
+        let written = inner.is_inline_table();
+        if written && let Some(inline) = inner.as_inline_table() {
+            *inner = Item::Table(inline.clone().into_table());
+        }
+        table = inner
+            .as_table_mut()
+            .ok_or_else(|| config(format!("`{part}` in config.toml is no table"), "correct config.toml first"))?;
+    }
+    let stood = match value {
+        None => table.remove(name).is_some(),
+        Some(value) => {
+            let text = toml::to_string(value).map_err(|e| failed(ErrorKind::Internal, e.to_string()))?;
+            let made: DocumentMut =
+                text.parse().map_err(|e: toml_edit::TomlError| failed(ErrorKind::Internal, e.to_string()))?;
+            table.insert(name, Item::Table(made.as_table().clone())).is_some()
+        }
+    };
+    let changed = document.to_string();
+    parse(&changed, &file)?;
+    write(&file, &changed)?;
+    Ok(stood)
 }
 
 fn refused(path: &str, raw: &str, changed: &str, file: &Path, as_text: crate::error::Failure) -> crate::error::Failure {

@@ -1,6 +1,7 @@
 //! What config.toml may hold. An unknown key is an error: a misspelt one would be ignored in silence.
 
 use jarvis_agent::{Mode, Price, Strategy, TurnLimits};
+use jarvis_mcp::client::ServerConfigs;
 use jarvis_model::fetch::{ModelFile, known_models};
 use jarvis_policy::{Approval, NetworkRule};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,7 @@ pub struct Settings {
     /// US dollars per million tokens, by `provider/model`.
     pub prices: BTreeMap<String, Price>,
     pub embeddings: Embeddings,
+    pub mcp: Mcp,
     /// Model files beside the built-in ones, for `local/NAME`.
     pub models: Models,
 }
@@ -38,6 +40,14 @@ pub struct Embeddings {
     /// Without one, searches are by words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+}
+
+/// Servers of the Model Context Protocol, whose tools the model is offered.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mcp {
+    #[serde(skip_serializing_if = "ServerConfigs::is_empty")]
+    pub servers: ServerConfigs,
 }
 
 pub type Models = BTreeMap<String, ModelFile>;
@@ -141,6 +151,7 @@ impl Default for Settings {
             providers: BTreeMap::new(),
             prices: BTreeMap::new(),
             embeddings: Embeddings::default(),
+            mcp: Mcp::default(),
             models: Models::new(),
         }
     }
@@ -211,6 +222,9 @@ impl Settings {
             if let Some(url) = provider.base_url.as_ref().filter(|url| !is_http(url)) {
                 return Err(format!("providers.{name}.base_url = \"{url}\" is no http(s) address"));
             }
+        }
+        for (name, server) in &self.mcp.servers {
+            server.check(name).map_err(|e| e.to_string())?;
         }
         for (model, price) in &self.prices {
             let rates = [Some(price.input), Some(price.output), price.cached, price.cache_write];

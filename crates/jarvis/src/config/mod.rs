@@ -4,7 +4,7 @@ mod edit;
 mod file;
 mod keys;
 
-pub use edit::{edit, set};
+pub use edit::{edit, put, set};
 pub use file::{Provider, Settings, Tools, WireName};
 pub use keys::{KEYS, value_of};
 

@@ -11,6 +11,7 @@ mod near;
 mod quality;
 mod rank;
 mod request;
+mod shelf;
 mod similar;
 mod terms;
 mod units;
@@ -20,6 +21,7 @@ pub(crate) use index::Index;
 pub(crate) use near::{digest as text_digest, search_near, text};
 pub use quality::{Described, Labelled, Quality, Query, quality};
 pub(crate) use rank::{Found, search};
+pub use shelf::{Shelf, Shelved};
 pub(crate) use similar::similar;
 pub use similar::similarity;
 

@@ -67,7 +67,7 @@ pub(super) struct Rules<'a> {
 }
 
 /// Resolves a name once and lets only public addresses through, so that what is connected to is what was checked.
-struct Checked(Resolver);
+pub(crate) struct Checked(pub Resolver);
 
 impl Resolve for Checked {
     fn resolve(&self, name: Name) -> Resolving {

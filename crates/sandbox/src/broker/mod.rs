@@ -2,13 +2,15 @@
 //! answered. The worker is not trusted.
 
 mod calls;
-mod fetch;
+pub(crate) mod fetch;
 mod files;
+mod handed;
 mod kept;
 mod secrets;
 mod unpack;
 
 pub use calls::{Caller, MOST_DEPTH, Nesting, Wanted};
+pub use handed::Handed;
 pub use secrets::{SHORTEST_SECRET, Secret, Secrets};
 
 use crate::egress::{EgressDenied, EgressPolicy, PatternError, Resolver, Tally, system};

@@ -108,6 +108,7 @@ fn request(
             dir: folder.to_owned(),
             preset: Preset::WorkspaceWrite,
             read: Vec::new(),
+            write: Vec::new(),
             network: vec![host.to_owned()],
             limits: ProcessLimits { timeout_ms: LONGEST_MS, ..ProcessLimits::STANDARD },
         },

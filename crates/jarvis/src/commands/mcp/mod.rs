@@ -1,14 +1,35 @@
 //! `jarvis mcp`: servers of the Model Context Protocol.
 
+mod add;
+mod list;
+mod remove;
 mod serve;
 
 use crate::cli::{Common, unused_model};
 use crate::error::Outcome;
+use crate::home::Home;
 use clap::Subcommand;
+use jarvis_mcp::client::Store;
+
+const ABOUT: &str = "\
+A program runs in the jail: it reads the system and the workspace, and nothing else, and has no network, unless --read, --write and
+--network say so. Its tools are offered to models that drive tools. A call of one that is not marked as reading only is asked for,
+once for each definition; mcp.servers.NAME.tools in config.toml says allow, ask or deny beforehand (`*` is every other tool).";
 
 #[derive(Debug, Subcommand)]
-#[command(arg = unused_model(), after_help = "Examples:\n  jarvis mcp serve\n  claude mcp add jarvis -- jarvis mcp serve")]
+#[command(
+    arg = unused_model(),
+    after_help = format!(
+        "Examples:\n  jarvis mcp add files -- npx -y @modelcontextprotocol/server-filesystem .\n  jarvis mcp list\n  claude mcp add jarvis -- jarvis mcp serve\n\n{ABOUT}"
+    )
+)]
 pub enum Mcp {
+    /// Sets up a server, or changes one.
+    Add(add::Add),
+    /// The servers that are set up.
+    List(list::List),
+    /// Forgets a server, with what was allowed of its tools.
+    Remove(remove::Remove),
     /// Serves capabilities to another agent: searched, written, proved and run there as here.
     #[command(after_help = serve::HELP)]
     Serve(serve::Serve),
@@ -16,6 +37,36 @@ pub enum Mcp {
 
 pub fn run(args: Mcp, common: &Common) -> Outcome {
     match args {
+        Mcp::Add(args) => add::run(args, common),
+        Mcp::List(args) => list::run(&args, common),
+        Mcp::Remove(args) => remove::run(&args, common),
         Mcp::Serve(args) => serve::run(&args, common),
+    }
+}
+
+/// What is kept of servers between runs.
+pub fn store(home: &Home) -> Store {
+    Store::new(home.mcp())
+}
+
+/// Whether a value belongs into the store of secrets rather than into a file that anybody may be shown.
+fn looks_secret(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    let named = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION"].iter().any(|word| name.contains(word));
+    let refers = value.contains("${secret:");
+    !refers && !value.is_empty() && (named || jarvis_dispatch::redact(value) != value)
+}
+
+/// The name of a secret for a variable or a header.
+fn secret_name(variable: &str) -> String {
+    let name: String = variable
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+        .take(64)
+        .collect();
+    if name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        name
+    } else {
+        format!("S{name}").chars().take(64).collect()
     }
 }

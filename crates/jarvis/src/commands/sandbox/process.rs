@@ -118,6 +118,7 @@ pub fn run(args: &Exec, common: &Common) -> Outcome {
         dir,
         preset: preset(args.preset),
         read: args.read.clone(),
+        write: Vec::new(),
         network: args.allow_net.clone(),
         limits: ProcessLimits {
             timeout_ms: args.timeout,
