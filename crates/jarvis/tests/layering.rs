@@ -22,7 +22,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("host", &["protocol", "policy", "memory", "model", "dispatch", "agent"]),
     ("acp", &["protocol", "policy", "memory", "agent", "host"]),
     ("http", &["protocol", "policy", "audit", "memory", "registry", "agent", "host"]),
-    ("mcp", &["protocol", "policy", "audit", "sandbox", "registry", "memory", "model", "dispatch", "forge", "agent"]),
+    ("mcp", &["protocol", "audit", "memory", "dispatch", "agent"]),
     (
         "jarvis",
         &[

@@ -66,7 +66,7 @@ pub enum Command {
     /// Models: which there are, fetching, testing, choosing.
     #[command(subcommand)]
     Model(model::Model),
-    /// The Model Context Protocol: servers that others wrote, and jarvis as one.
+    /// The Model Context Protocol: tools that others wrote, and jarvis as a server for other agents.
     #[command(subcommand)]
     Mcp(mcp::Mcp),
     /// Settings.
@@ -104,9 +104,9 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Command(args) => command::run(args, common),
         Command::Acp(args) => acp::run(args, common),
         Command::Model(args) => model::run(args, common),
+        Command::Mcp(args) => mcp::run(args, common),
         Command::Config(args) => config::run(args, common),
         Command::Secret(args) => secret::run(args, common),
-        Command::Mcp(args) => mcp::run(args, common),
         Command::Audit(args) => audit::run(&args, common),
         Command::Serve(args) => serve::run(args, common),
         Command::Doctor(args) => doctor::run(&args, common),

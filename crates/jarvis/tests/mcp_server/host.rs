@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 /// Everything here comes sooner, also on a busy machine.
 pub const SOON: Duration = Duration::from_secs(60);
 
+type Person = Box<dyn FnMut(&Value) -> Value>;
+
 pub struct Host {
     pub child: Child,
     pub input: Option<ChildStdin>,
@@ -19,7 +21,7 @@ pub struct Host {
     pub seen: Vec<Value>,
     next: u64,
     /// How the host's person answers a question; None: it cannot ask.
-    answer: Option<Box<dyn FnMut(&Value) -> Value>>,
+    answer: Option<Person>,
 }
 
 impl Host {
@@ -84,7 +86,7 @@ impl Host {
 
     #[track_caller]
     pub fn next(&mut self) -> Value {
-        self.within(SOON).expect("nothing came")
+        self.within(SOON).unwrap_or_else(|| panic!("nothing came"))
     }
 
     /// Every line of the output is a message; anything else fails here.
@@ -106,7 +108,8 @@ impl Host {
                 return message;
             }
             if message["method"] == "elicitation/create" {
-                let result = self.answer.as_mut().expect("it asks a host that cannot")(&message["params"]);
+                let result =
+                    self.answer.as_mut().unwrap_or_else(|| panic!("it asks a host that cannot"))(&message["params"]);
                 self.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
             }
             self.seen.push(message);
