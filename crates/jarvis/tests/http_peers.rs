@@ -92,7 +92,7 @@ fn it_does_what_its_openapi_document_says() {
             "--phases",
             "examples,coverage,fuzzing",
         ])
-        .args(["--max-examples", "20", "--seed", "1", "--request-timeout", "30", "--workers", "2", "--no-color"])
+        .args(["--max-examples", "20", "--seed", "1", "--request-timeout", "30", "--workers", "1", "--no-color"])
         // A stream does not end.
         .args(["--exclude-path", "/v1/sessions/{id}/events"])
         .args(["-H", &format!("Authorization: Bearer {TOKEN}")])
