@@ -280,8 +280,10 @@ impl Worker {
             let Some(op) = op else { break };
             match op {
                 Op::Turn { input, cancel, done } => {
-                    let end = self.traced(input, &cancel).await;
+                    let (end, last) = self.traced(input, &cancel).await;
                     self.settle();
+                    // Whoever hears that the turn is over may begin the next one at once.
+                    last.into_iter().for_each(|event| self.log.push(event));
                     // Whoever asked may be gone.
                     let _ = done.send(end);
                 }
@@ -314,14 +316,14 @@ impl Worker {
     }
 
     /// The turn, in a span of whoever traces.
-    async fn traced(&mut self, input: Input, cancel: &CancellationToken) -> TurnEnd {
+    async fn traced(&mut self, input: Input, cancel: &CancellationToken) -> (TurnEnd, Option<Event>) {
         let span = tracing::info_span!(
             target: "jarvis::turn", "invoke_agent",
             session = self.session.id(), model = self.session.model().id(), input = %input.text,
             output = Empty, stop = Empty, error = Empty, input_tokens = Empty, output_tokens = Empty,
         );
         let before = self.session.usage();
-        let end = self.turn(input, cancel).instrument(span.clone()).await;
+        let (end, last) = self.turn(input, cancel).instrument(span.clone()).await;
         let used = self.session.usage();
         span.record("input_tokens", used.input_tokens.saturating_sub(before.input_tokens));
         span.record("output_tokens", used.output_tokens.saturating_sub(before.output_tokens));
@@ -333,7 +335,7 @@ impl Worker {
                 span.record("error", tracing::field::debug(error.kind));
             }
         }
-        end
+        (end, last)
     }
 
     async fn call(&mut self, name: &str, args: Value, cancel: &CancellationToken) -> Result<Called, ErrorBody> {
@@ -359,16 +361,19 @@ impl Worker {
         Ok(())
     }
 
-    async fn turn(&mut self, input: Input, cancel: &CancellationToken) -> TurnEnd {
+    /// Its last event is given back instead of told.
+    async fn turn(&mut self, input: Input, cancel: &CancellationToken) -> (TurnEnd, Option<Event>) {
         let log = self.log.clone();
         let mut approver = self.approver(cancel);
-        let mut emit = |event: Event| {
+        let mut last = None;
+        let mut emit = |event: Event| match event {
+            Event::TurnCompleted { .. } | Event::TurnFailed { .. } => last = Some(event),
             // The asker tells its own, with the id that is answered.
-            if !asks(&event) {
-                log.push(event);
-            }
+            event if asks(&event) => {}
+            event => log.push(event),
         };
-        self.session.turn(input, &mut emit, approver.as_mut(), cancel).await
+        let end = self.session.turn(input, &mut emit, approver.as_mut(), cancel).await;
+        (end, last)
     }
 
     /// The operation is over: what is known from outside is as it is now.

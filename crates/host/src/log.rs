@@ -81,7 +81,8 @@ impl Log {
 
     /// The number of the last event; 0 before the first.
     pub fn last(&self) -> u64 {
-        *self.last.borrow()
+        // Not what readers are woken by: that is a moment later, and a reader may have the event by then.
+        self.lock().next - 1
     }
 
     /// Who reads it now.

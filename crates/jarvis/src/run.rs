@@ -316,12 +316,7 @@ pub fn external(settings: &Settings, forge: &Forge, home: &Home) -> Outcome<Opti
 
 pub fn servers(configs: ServerConfigs, dispatch: Arc<Dispatch>, home: &Home) -> Outcome<Servers> {
     let workspace = dispatch.workspace().to_owned();
-    let setup = Setup {
-        dispatch,
-        workspace,
-        store: Some(Store::new(home.mcp())),
-        find: Arc::new(programs::find),
-    };
+    let setup = Setup { dispatch, workspace, store: Some(Store::new(home.mcp())), find: Arc::new(programs::find) };
     Servers::connect(configs, setup).map_err(|e| config(e.to_string(), "see jarvis mcp add --help"))
 }
 
@@ -365,8 +360,13 @@ pub fn fits(question: &str, model: &str, context_tokens: usize) -> Outcome {
 
 /// Does asynchronous work to its end. The first Ctrl-C (or SIGTERM) cancels it, the second ends the process at once.
 pub fn block<T>(work: impl AsyncFnOnce(&Signals) -> Outcome<T>) -> Outcome<T> {
+    block_on(2, work)
+}
+
+/// The same with so many threads: what has many sessions must not stand still while one of them writes to the disk.
+pub fn block_on<T>(threads: usize, work: impl AsyncFnOnce(&Signals) -> Outcome<T>) -> Outcome<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(threads)
         .enable_all()
         .build()
         .map_err(|e| failed(ErrorKind::Internal, format!("the async runtime does not start: {e}")))?;

@@ -72,7 +72,8 @@ fn without_a_yes_nothing_is_made() {
     // No other tool gets there.
     let write = json!({"path": ".jarvis/skills/x/SKILL.md", "content": "---\nname: x\n---\ny"});
     bench.allowed("file_write", write).refused("no capability may reach");
-    bench.allowed("shell_exec", json!({"command": "mkdir -p .jarvis/skills/x && echo hi > .jarvis/skills/x/SKILL.md"}));
+    let _ = bench
+        .allowed("shell_exec", json!({"command": "mkdir -p .jarvis/skills/x && echo hi > .jarvis/skills/x/SKILL.md"}));
     assert_eq!(bench.all_files(), [] as [String; 0]);
 }
 

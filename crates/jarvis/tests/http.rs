@@ -5,24 +5,35 @@ mod common;
 
 use common::provider::{Provider, Reply, grows};
 use common::served::Served;
-use common::{Home, REVERSE, prepared, register, reverse_text};
+use common::{Home, prepared, register};
 use serde_json::{Value, json};
 use std::time::Duration;
 
+const READS: &str =
+    "export default async function run({ file }: { file: string }, ctx) {\n  return await ctx.read(file);\n}\n";
+
 /// A capability that reaches out, so that somebody must say yes to it.
+fn read_note() -> Value {
+    json!({
+        "name": "read_note", "capability": "Reads a note.", "triggers": ["a note is to be read"],
+        "parameters": {"type": "object", "required": ["file"], "properties": {"file": {"type": "string"}}},
+        "returns": {"type": "string"}, "examples": [{"args": {"file": "notes/a.txt"}}], "grants": {"read": ["notes"]},
+    })
+}
+
 fn reaching() -> Vec<Reply> {
-    let definition = json!({
-        "name": "fetch_title", "capability": "Fetches the title of a page of example.com.",
-        "triggers": ["the title of a page is asked for"],
-        "parameters": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}},
-        "returns": {"type": "integer"}, "grants": {"net": ["example.com"]},
-        "examples": [{"args": {"n": 1}, "returns": 2}],
-    });
-    let code = "export default function run({ n }: { n: number }) {\n  return n + 1;\n}\n";
     vec![
-        Reply::Call("register_capability", json!({"definition": definition, "code": code})),
+        Reply::Call("register_capability", json!({"definition": read_note(), "code": READS})),
         Reply::Text("Done what could be done."),
     ]
+}
+
+/// A folder outside of the home with one note in it.
+fn workspace() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("notes")).unwrap();
+    std::fs::write(folder.path().join("notes/a.txt"), "早上好").unwrap();
+    folder
 }
 
 #[test]
@@ -148,15 +159,16 @@ fn questions_wait_for_their_answer_and_a_cancelled_turn_is_cancelled() {
     let provider = Provider::by_mark(scripts);
     let home = Home::new().config(&provider.patient_config(60));
     let served = Served::start(&home, &[]);
+    let folder = workspace();
     for (said, allow) in [("no", false), ("yes", true)] {
-        let session = served.session(&json!({}));
+        let session = served.session(&json!({"workspace": folder.path()}));
         let path = format!("/v1/sessions/{session}");
         served.post(&format!("{path}/messages"), &json!({"text": said})).is(202);
         let asked = served.follow(&format!("{path}/events"), &[]).until("approval.requested").pop().unwrap();
         let waiting = served.get(&format!("{path}/approvals")).is(200);
         let question = &waiting["approvals"][0];
-        assert_eq!((&question["id"], &question["capability"]), (&asked.data["id"], &json!("fetch_title")));
-        assert!(question["grants"].to_string().contains("example.com"), "{question}");
+        assert_eq!((&question["id"], &question["capability"]), (&asked.data["id"], &json!("read_note")));
+        assert!(question["grants"].to_string().contains("notes"), "{question}");
         let answer = format!("{path}/approvals/{}", question["id"].as_str().unwrap());
         served.post(&format!("{path}/messages"), &json!({"text": "too soon"})).refused(409, "busy");
         served.post(&answer, &json!({"allow": allow})).is(204);
@@ -165,7 +177,7 @@ fn questions_wait_for_their_answer_and_a_cancelled_turn_is_cancelled() {
         let resolved = end.iter().find(|sent| sent.name == "approval.resolved").unwrap();
         assert_eq!(resolved.data["allowed"], allow);
         let built = &end.last().unwrap().data["capabilities_built"];
-        assert_eq!(built, &if allow { json!(["fetch_title"]) } else { json!([]) });
+        assert_eq!(built, &if allow { json!(["read_note"]) } else { json!([]) });
     }
     let session = served.session(&json!({}));
     let path = format!("/v1/sessions/{session}");
@@ -179,19 +191,21 @@ fn questions_wait_for_their_answer_and_a_cancelled_turn_is_cancelled() {
 
 #[test]
 fn a_capability_from_elsewhere_runs_only_with_a_yes() {
-    let mut definition = reverse_text();
-    definition["grants"] = json!({"net": ["example.com"]});
-    let home = prepared(&definition, REVERSE);
-    let _ = register(&home, &["--approve", "auto"]).ok();
+    let folder = workspace();
+    let place = folder.path().to_str().unwrap();
+    let home = prepared(&read_note(), READS);
+    let _ = register(&home, &["--approve", "auto", "--workspace", place]).ok();
     // As a pull would have brought it: nobody here has said yes.
-    std::fs::remove_file(home.file("jarvis.db")).unwrap();
+    for name in ["jarvis.db", "jarvis.db-wal", "jarvis.db-shm"] {
+        let _ = std::fs::remove_file(home.file(name));
+    }
     let provider = Provider::start(vec![]);
     let home = home.config(&provider.config());
-    let served = Served::start(&home, &[]);
+    let served = Served::start(&home, &["--workspace", place]);
     let run = |session: Option<&str>| {
-        served.post("/v1/capabilities/reverse_text/run", &json!({"args": {"text": "早上好"}, "session": session}))
+        served.post("/v1/capabilities/read_note/run", &json!({"args": {"file": "notes/a.txt"}, "session": session}))
     };
-    run(None).refused(403, "reverse_text");
+    run(None).refused(403, "read_note");
     let session = served.session(&json!({}));
     let path = format!("/v1/sessions/{session}");
     let ran = std::thread::scope(|scope| {
@@ -201,12 +215,12 @@ fn a_capability_from_elsewhere_runs_only_with_a_yes() {
         served.post(&answer, &json!({"allow": true})).is(204);
         ran.join().unwrap()
     });
-    assert_eq!(ran.is(200)["result"], "好上早");
+    assert_eq!(ran.is(200)["result"], "早上好");
     // Its events are the session's.
     let events = served.follow(&format!("{path}/events"), &[]).until("tool.completed");
-    assert_eq!(events.last().unwrap().data["content"]["result"], "好上早");
+    assert_eq!(events.last().unwrap().data["content"]["result"], "早上好");
     // The yes stays.
-    assert_eq!(run(None).is(200)["result"], "好上早");
+    assert_eq!(run(None).is(200)["result"], "早上好");
 }
 
 #[test]

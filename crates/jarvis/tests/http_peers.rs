@@ -35,9 +35,9 @@ fn ran(command: &mut Command) -> String {
 fn openais_own_client_is_served() {
     let Some(python) = peer("python3") else { return };
     let definition = json!({
-        "name": "read_page", "capability": "Reads a page of example.com.", "triggers": ["a page is to be read"],
+        "name": "read_page", "capability": "Reads a page of a note.", "triggers": ["a page is to be read"],
         "parameters": {"type": "object", "properties": {}}, "returns": {"type": "integer"},
-        "grants": {"net": ["example.com"]}, "examples": [{"args": {}, "returns": 1}],
+        "grants": {"read": ["notes"]}, "examples": [{"args": {}, "returns": 1}],
     });
     let code = "export default function run() {\n  return 1;\n}\n";
     let reach = vec![
@@ -92,7 +92,7 @@ fn it_does_what_its_openapi_document_says() {
             "--phases",
             "examples,coverage,fuzzing",
         ])
-        .args(["--max-examples", "20", "--seed", "1", "--request-timeout", "30", "--workers", "2", "--no-color"])
+        .args(["--max-examples", "20", "--seed", "1", "--request-timeout", "30", "--workers", "1", "--no-color"])
         // A stream does not end.
         .args(["--exclude-path", "/v1/sessions/{id}/events"])
         .args(["-H", &format!("Authorization: Bearer {TOKEN}")])

@@ -1,6 +1,7 @@
 //! Capabilities: listed, found, looked at, run. A run goes the one way that all calls go.
 
 use super::messages::live;
+use super::sessions::exact;
 use crate::app::{App, off};
 use crate::error::{ApiError, ApiResult, Problem};
 use crate::extract::{Asked, At, Body};
@@ -37,7 +38,7 @@ fn page() -> usize {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Listed {
+pub struct CapabilityList {
     pub capabilities: Vec<CapabilityRow>,
     /// Without a search: all there are. Of a search: those that were found.
     pub total: usize,
@@ -135,16 +136,17 @@ async fn with<T: Send + 'static>(
 
 /// Capabilities: all of them, or what fits `q`.
 #[utoipa::path(get, path = "/v1/capabilities", tag = "capabilities", params(List),
-    responses((status = 200, body = Listed), (status = "4XX", body = Problem), (status = "5XX", body = Problem)))]
-pub async fn list(State(app): State<App>, Asked(asked): Asked<List>) -> ApiResult<Json<Listed>> {
+    responses((status = 200, body = CapabilityList), (status = "4XX", body = Problem), (status = "5XX", body = Problem)))]
+pub async fn list(State(app): State<App>, Asked(asked): Asked<List>) -> ApiResult<Json<CapabilityList>> {
     if !(1..=1000).contains(&asked.limit) {
         return Err(ApiError::usage("limit is 1 to 1000"));
     }
+    exact(asked.offset as u64)?;
     if let Some(q) = asked.q {
         let found = (app.parts.search)(q, asked.limit.min(HITS)).await?;
         let capabilities: Vec<CapabilityRow> = found.hits.iter().skip(asked.offset).map(CapabilityRow::from).collect();
         let fits = capabilities.iter().any(|row| row.fits == Some(true));
-        return Ok(Json(Listed {
+        return Ok(Json(CapabilityList {
             total: found.hits.len(),
             nothing_fits: Some(!fits),
             notice: found.notice,
@@ -156,7 +158,7 @@ pub async fn list(State(app): State<App>, Asked(asked): Asked<List>) -> ApiResul
     let listing = off(move || registry.list().map_err(|error| error.body())).await?;
     let rows = listing.capabilities.iter().skip(asked.offset).take(asked.limit).map(CapabilityRow::from);
     let damaged = listing.damaged.into_iter().map(|d| DamagedView { entry: d.entry, problem: d.problem });
-    Ok(Json(Listed {
+    Ok(Json(CapabilityList {
         capabilities: rows.collect(),
         total: listing.capabilities.len(),
         nothing_fits: None,

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use jarvis_host::{Live, Open};
 use jarvis_memory::{SessionError, SessionInfo, SessionQuery, SessionStore};
 use jarvis_policy::Approval;
-use jarvis_protocol::Message;
+use jarvis_protocol::{ErrorKind, Message};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,12 +61,17 @@ pub struct List {
     pub offset: u64,
 }
 
+/// A larger number is not the same in every reader of JSON.
+pub(super) fn exact(offset: u64) -> ApiResult<()> {
+    if offset < 1 << 53 { Ok(()) } else { Err(ApiError::usage("offset is below 2^53")) }
+}
+
 fn usual() -> u64 {
     50
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Listed {
+pub struct SessionList {
     /// Open in this server, and not on disk (yet).
     pub unkept: Vec<SessionView>,
     /// Those changed last first.
@@ -161,11 +166,12 @@ pub(crate) async fn opened(app: &App, id: &str) -> ApiResult<Arc<Live>> {
 
 /// Sessions: those that are kept, and those that are only open.
 #[utoipa::path(get, path = "/v1/sessions", tag = "sessions", params(List),
-    responses((status = 200, body = Listed), (status = "4XX", body = Problem), (status = "5XX", body = Problem)))]
-pub async fn list(State(app): State<App>, Asked(asked): Asked<List>) -> ApiResult<Json<Listed>> {
+    responses((status = 200, body = SessionList), (status = "4XX", body = Problem), (status = "5XX", body = Problem)))]
+pub async fn list(State(app): State<App>, Asked(asked): Asked<List>) -> ApiResult<Json<SessionList>> {
     if !(1..=PAGE).contains(&asked.limit) {
         return Err(ApiError::usage(format!("limit is 1 to {PAGE}")));
     }
+    exact(asked.offset)?;
     let store = store(&app).await?;
     let query = SessionQuery { text: asked.q, workspace: asked.workspace, offset: asked.offset, limit: asked.limit };
     let live = app.host().live();
@@ -180,7 +186,7 @@ pub async fn list(State(app): State<App>, Asked(asked): Asked<List>) -> ApiResul
         SessionView::kept(info, live.as_deref())
     };
     let unkept = unkept.iter().map(|live| SessionView::live(live)).collect();
-    Ok(Json(Listed { unkept, sessions: page.sessions.into_iter().map(of).collect(), total: page.total }))
+    Ok(Json(SessionList { unkept, sessions: page.sessions.into_iter().map(of).collect(), total: page.total }))
 }
 
 /// Opens a session: a new one, or one that was kept.
@@ -195,6 +201,7 @@ pub async fn create(State(app): State<App>, Body(asked): Body<Create>) -> ApiRes
             kept(&app, id).await?.ok_or_else(|| unknown(id))?;
         }
     }
+    let named = asked.model.is_some();
     let open = Open {
         workspace: asked.workspace.map(PathBuf::from),
         model: asked.model,
@@ -207,7 +214,11 @@ pub async fn create(State(app): State<App>, Body(asked): Body<Create>) -> ApiRes
         unkept: asked.keep == Some(false),
         ..Open::default()
     };
-    let live = app.host().open(&open, &CancellationToken::new()).await?;
+    let live = app.host().open(&open, &CancellationToken::new()).await.map_err(|body| match body.kind {
+        // The client's choice, not the server's settings.
+        ErrorKind::Config if named => ApiError { status: StatusCode::BAD_REQUEST, body },
+        _ => body.into(),
+    })?;
     let place = [(header::LOCATION, format!("/v1/sessions/{}", live.id()))];
     Ok((StatusCode::CREATED, place, Json(view(&app, live.id()).await?)).into_response())
 }

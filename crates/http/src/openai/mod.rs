@@ -98,7 +98,7 @@ pub async fn complete(State(app): State<App>, Body(chat): Body<Chat>) -> ApiResu
     };
     let live = app.host().open(&open, &CancellationToken::new()).await.map_err(|body| match body.kind {
         // Of this form: a model that is none.
-        ErrorKind::Usage | ErrorKind::Config => ApiError { status: StatusCode::NOT_FOUND, body },
+        ErrorKind::Usage | ErrorKind::Config if model != USUAL => ApiError { status: StatusCode::NOT_FOUND, body },
         _ => body.into(),
     })?;
     let closes = Closes { host: app.host().clone(), live: live.clone() };

@@ -20,6 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
+/// More than cores: records are on disk before what they are of goes on, so threads wait for the disk.
+const THREADS: usize = 8;
 /// Characters of a token; a shorter one can be guessed.
 const SHORTEST: usize = 16;
 
@@ -65,7 +67,7 @@ pub fn run(args: Serve, common: &Common) -> Outcome {
         grace: Duration::from_secs(settings.serve.grace_s),
         ..Bounds::STANDARD
     };
-    run::block(async |signals| {
+    run::block_on(THREADS, async |signals| {
         // First, so that nothing is made ready for an address that is taken.
         let listener = TcpListener::bind(listen).await.map_err(|error| not_bound(listen, &error))?;
         let address = listener.local_addr().map_err(|error| not_bound(listen, &error))?;
