@@ -101,7 +101,7 @@ fn a_cancelled_question_takes_no_line_from_the_conversation() {
 fn tab_completes_commands_and_models_and_shows_what_they_are() {
     let provider = answering("well");
     let home = Home::new().config(&(provider.config() + "model = \"other\"\n"));
-    let Some(mut terminal) = Terminal::start(&home, &["chat"]) else { return };
+    let Some(mut terminal) = Terminal::like(&NARROW, &home, &["chat"]) else { return };
     prompted(&mut terminal);
     terminal.keys("/co\t");
     terminal.until("tokens and dollars so far");
@@ -187,7 +187,9 @@ fn ctrl_c_ends_the_turn_or_clears_the_line_and_never_the_conversation() {
     terminal.keys("\u{3}\u{3}");
     terminal.until("cancelled");
     prompted(&mut terminal);
-    terminal.keys("\u{3}good morning\r");
+    terminal.keys("\u{3}");
+    prompted(&mut terminal);
+    terminal.keys("good morning\r");
     terminal.until("Good morning.");
     prompted(&mut terminal);
     terminal.keys("half a mess");
@@ -204,6 +206,24 @@ fn ctrl_c_ends_the_turn_or_clears_the_line_and_never_the_conversation() {
     let roles: Vec<&str> = messages.iter().map(|m| m["role"].as_str().unwrap()).filter(|r| *r != "system").collect();
     assert_eq!(roles, ["user", "assistant", "user", "assistant", "user"], "{messages:?}");
     assert!(!messages.last().unwrap()["content"].to_string().contains("half"), "{messages:?}");
+}
+
+#[test]
+fn what_is_typed_while_a_turn_runs_is_the_next_message() {
+    let provider = Provider::start(vec![
+        Reply::Later(Duration::from_millis(1500), Box::new(Reply::Text("First."))),
+        Reply::Text("Second."),
+    ]);
+    let home = Home::new().config(&provider.patient_config(50));
+    let Some(mut terminal) = Terminal::start(&home, &["chat"]) else { return };
+    prompted(&mut terminal);
+    terminal.keys("one\r");
+    provider.was_asked(1);
+    terminal.keys("two\r/exit\r");
+    terminal.until("First.");
+    terminal.until("Second.");
+    assert_eq!(terminal.ended(), 0);
+    assert!(said(&provider)[1].contains("two"), "{:?}", said(&provider));
 }
 
 #[test]
@@ -231,7 +251,7 @@ fn a_new_version_is_asked_for_with_what_is_new_in_it() {
         terminal.keys("turn my letters around\r");
         terminal.until("may it?");
         let shown = terminal.until("[y/N]");
-        let line = |word: &str| shown.lines().find(|line| line.contains(word)).unwrap_or_default().trim().to_owned();
+        let line = |word: &str| shown.lines().rfind(|line| line.contains(word)).unwrap_or_default().trim().to_owned();
         assert!(line("letters").starts_with('+') && line("letters").ends_with("(new)"), "{shown}");
         assert!(line("notes").starts_with('=') && line("notes").ends_with("(as the version before)"), "{shown}");
         terminal.keys(&format!("{answer}\r"));
@@ -249,7 +269,7 @@ fn a_yes_that_was_typed_before_the_question_is_no_answer_to_it() {
     script.insert(0, Reply::Later(Duration::from_millis(1500), Box::new(first)));
     script.push(Reply::Text("That is all."));
     let provider = Provider::start(script);
-    let home = Home::new().config(&provider.config());
+    let home = Home::new().config(&provider.patient_config(50));
     let Some(mut terminal) = Terminal::start(&home, &["chat"]) else { return };
     prompted(&mut terminal);
     terminal.keys("turn my notes around\r");
@@ -357,7 +377,8 @@ fn the_last_lines_of_a_program_are_seen_while_it_runs() {
     let command = "for i in 1 2 3 4 5 6 7; do echo line $i; sleep 0.2; done; sleep 1";
     let provider = Provider::start(vec![Reply::Call("shell_exec", json!({"command": command})), Reply::Text("it ran")]);
     let home = Home::new().config(&provider.config());
-    let workspace = home.write("work/a.txt", "").parent().unwrap().display().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = folder.path().display().to_string();
     let Some(mut terminal) = Terminal::like(&NARROW, &home, &["chat", "--workspace", &workspace]) else { return };
     prompted(&mut terminal);
     terminal.keys("run it\r");

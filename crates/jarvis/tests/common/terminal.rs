@@ -118,3 +118,11 @@ impl Terminal {
         }
     }
 }
+
+/// A test that failed leaves nothing running: the program loses its terminal.
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

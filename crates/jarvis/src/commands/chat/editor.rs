@@ -47,12 +47,11 @@ struct Keys {
 impl Keys {
     fn new() -> Self {
         let mut bindings = default_emacs_keybindings();
-        let newline = || ReedlineEvent::Edit(vec![EditCommand::InsertNewline]);
+        let newline = ReedlineEvent::Edit(vec![EditCommand::InsertNewline]);
         let complete = vec![ReedlineEvent::Menu(MENU.to_owned()), ReedlineEvent::MenuNext];
         bindings.add_binding(KeyModifiers::NONE, KeyCode::Tab, ReedlineEvent::UntilFound(complete));
         bindings.add_binding(KeyModifiers::SHIFT, KeyCode::BackTab, ReedlineEvent::MenuPrevious);
-        bindings.add_binding(KeyModifiers::ALT, KeyCode::Enter, newline());
-        bindings.add_binding(KeyModifiers::CONTROL, KeyCode::Char('j'), newline());
+        bindings.add_binding(KeyModifiers::ALT, KeyCode::Enter, newline);
         Keys { emacs: Emacs::new(bindings), backslash: false }
     }
 }

@@ -50,7 +50,7 @@ pub const ALL: &[Slash] = &[
     Slash {
         name: "/compact",
         argument: "",
-        about: "summarise all but the last question now, so that more fits",
+        about: "summarise all but the last question, so that more fits",
         offer: Offer::Nothing,
         run: |chat, _| Box::pin(async move { chat.compact().await.map(stay) }),
     },
