@@ -78,7 +78,6 @@ impl Approver for Asker {
                 id: id.clone(),
                 capability: request.capability.clone(),
                 grants: request.grants.clone(),
-                before: request.before.clone(),
                 reason: request.reason.clone(),
                 before: request.before.clone(),
             });
