@@ -148,7 +148,9 @@ impl Call<'_> {
         if allowed || self.dispatch.policy().approval != Approval::Auto {
             return Ok(());
         }
-        let anywhere = EgressPolicy::parse(&["*".to_owned()]);
+        // Without a port `*` is for the usual one alone.
+        let port = url.port_or_known_default().unwrap_or(80);
+        let anywhere = EgressPolicy::parse(&[format!("*:{port}")]);
         let Err(denied @ EgressDenied::NotPublic { .. }) = anywhere.map_or(Ok(()), |all| all.check(method, url)) else {
             return Ok(());
         };

@@ -83,8 +83,11 @@ pub(super) async fn exec(
     };
     for host in &args.network {
         check_host(host).map_err(|problem| refuse(ErrorKind::Usage, problem.to_string()))?;
-        // A pattern with a `*` is no address; where it leads is checked when a name is looked up.
-        if let Ok(url) = Url::parse(&format!("http://{host}/")) {
+        // Of `METHOD scheme://host:port/path` the place alone. A pattern with a `*` is no address; where it leads is checked
+        // when a name is looked up.
+        let place = host.rsplit_once(' ').map_or(host.as_str(), |(_, place)| place);
+        let place = place.rsplit_once("://").map_or(place, |(_, place)| place);
+        if let Ok(url) = Url::parse(&format!("http://{place}")) {
             call.seen("GET", &url, call.dispatch.policy().allowed_hosts.contains(host))?;
         }
     }
