@@ -8,7 +8,7 @@ ids = 1000
 
 
 def say(message):
-    sys.stdout.write(json.dumps(dict(message, jsonrpc="2.0")) + "\n")
+    sys.stdout.write(json.dumps(dict(message, jsonrpc="2.0"), ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
@@ -123,7 +123,7 @@ def act(message):
         words = [{"role": "user", "content": {"type": "text", "text": "Say hello, sampled."}}]
         sample = ask("sampling/createMessage", {"messages": words, "maxTokens": 50})
         roots = ask("roots/list", {})
-        return text(json.dumps([form.get("result"), sample.get("result") or sample.get("error"), roots.get("result")]))
+        return text(json.dumps([form.get("result"), sample.get("result") or sample.get("error"), roots.get("result")], ensure_ascii=False))
     if MODE == "secret":
         return text(f"the key is {os.environ['KEY']}!")
     if MODE == "error":
