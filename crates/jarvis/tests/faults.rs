@@ -145,7 +145,7 @@ fn fault_7_one_giant_message_is_cut_in_its_middle_and_answered() {
     let _ = home.run_with_input(&["-"], &giant).ok();
     let asked = provider.requests.lock().unwrap();
     let sent = asked[0]["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned();
-    assert!(sent.starts_with("BEGIN") && sent.contains("left out") && sent.contains("结束"), "{} bytes", sent.len());
+    assert!(sent.contains("BEGIN") && sent.contains("left out") && sent.contains("结束"), "{} bytes", sent.len());
     assert!(sent.chars().count() < 130_000, "{}", sent.chars().count());
 }
 

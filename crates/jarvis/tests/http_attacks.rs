@@ -272,7 +272,7 @@ fn two_hundred_sessions_at_once_lose_nothing() {
         if last["role"] == "tool" {
             return Some(Reply::Text("Done."));
         }
-        let said = last["content"].as_str()?.to_owned();
+        let said = last["content"].as_str()?.lines().last()?.to_owned();
         Some(Reply::Call("execute_capability", json!({"name": "reverse_text", "args": {"text": said}})))
     });
     let home = common::prepared(&common::reverse_text(), common::REVERSE);

@@ -75,6 +75,18 @@ impl TurnFiles {
         let mut open = self.open.lock().await;
         match scope {
             Scope::File(path) => {
+                // Folders that are made on the way to it are changes, too.
+                let mut above: Vec<String> = Path::new(&path)
+                    .ancestors()
+                    .skip(1)
+                    .filter_map(|folder| folder.to_str().filter(|folder| !folder.is_empty()).map(str::to_owned))
+                    .collect();
+                above.reverse();
+                for folder in above {
+                    if let Some(Entry::Missing) = self.look(&folder).await {
+                        open.files.entry(folder).or_insert(Entry::Missing);
+                    }
+                }
                 if let Some(entry) = self.look(&path).await {
                     open.files.entry(path).or_insert(entry);
                 }

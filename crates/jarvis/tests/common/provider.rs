@@ -65,7 +65,8 @@ impl Provider {
         let mut scripts: Vec<_> = scripts.into_iter().map(|(mark, script)| (mark, VecDeque::from(script))).collect();
         Self::answering(move |request| {
             let messages = request["messages"].as_array()?;
-            let first = messages.iter().find(|m| m["role"] == "user")?["content"].to_string();
+            // What is told of the time stands before what was said.
+            let first = messages.iter().find(|m| m["role"] == "user")?["content"].as_str()?.lines().last()?.to_owned();
             scripts.iter_mut().find(|(mark, _)| first.contains(mark))?.1.pop_front()
         })
     }

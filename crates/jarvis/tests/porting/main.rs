@@ -466,7 +466,9 @@ fn killed_at_any_moment_an_import_is_there_whole_or_not_at_all() {
         let _ = register(&home, &["--approve", "auto"]).ok();
         assert_eq!(listed(&home).len(), count + 1);
         let workspace = home.file("capabilities");
-        assert_eq!(git(&home, &workspace, &["status", "--porcelain"]), "");
+        // The library tries the file system with a file of its own, which a kill in that moment leaves.
+        let status = git(&home, &workspace, &["status", "--porcelain"]);
+        assert!(status.lines().all(|line| line.starts_with("?? _git2_")), "{status}");
         git(&home, &workspace, &["fsck"]);
         let _ = home.run(&["audit", "verify"]).ok();
     }

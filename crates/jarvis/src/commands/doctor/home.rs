@@ -79,11 +79,11 @@ pub fn databases(home: &Home, findings: &mut Vec<Finding>) {
         "keep a copy of {} and its -wal file; `jarvis session export` saves what can still be read",
         home.sessions().display()
     );
-    let sessions = SessionStore::examine(&home.sessions()).map_err(|e| words(e.into()));
+    let sessions = SessionStore::examine(&home.sessions()).map_err(|e| (words(e.into()).0, Some(fix.clone())));
     findings.push(finding("sessions", true, sessions.and_then(|found| told(found, "sessions", &fix))));
     let fix =
         format!("delete {}; `jarvis memory reindex` makes it again from the notes", home.memory_index().display());
-    let notes = SqliteStore::examine(&home.memory_index()).map_err(|e| words(e.into()));
+    let notes = SqliteStore::examine(&home.memory_index()).map_err(|e| (words(e.into()).0, Some(fix.clone())));
     findings.push(finding("memory", false, notes.and_then(|found| told(found, "notes", &fix))));
 }
 
