@@ -219,9 +219,11 @@ fn what_is_typed_while_a_turn_runs_is_the_next_message() {
     prompted(&mut terminal);
     terminal.keys("one\r");
     provider.was_asked(1);
-    terminal.keys("two\r/exit\r");
+    terminal.keys("two\r");
     terminal.until("First.");
     terminal.until("Second.");
+    prompted(&mut terminal);
+    terminal.keys("/exit\r");
     assert_eq!(terminal.ended(), 0);
     assert!(said(&provider)[1].contains("two"), "{:?}", said(&provider));
 }
@@ -258,7 +260,12 @@ fn a_new_version_is_asked_for_with_what_is_new_in_it() {
         terminal.until("That is all.");
         terminal.keys("/exit\r");
         assert_eq!(terminal.ended(), 0);
-        assert_eq!(versions(&home)["grants"]["read"].to_string().contains("letters"), kept, "{}", versions(&home));
+        assert_eq!(
+            versions(&home)["capability"]["grants"]["read"].to_string().contains("letters"),
+            kept,
+            "{}",
+            versions(&home)
+        );
     }
 }
 

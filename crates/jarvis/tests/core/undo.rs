@@ -228,8 +228,8 @@ fn what_a_command_did_until_the_process_was_killed_is_undone() {
     assert_eq!(named("a.txt"), Some(json!(["a.txt", "restored"])), "{would}");
     assert_eq!(named("b.txt"), Some(json!(["b.txt", "removed"])), "{would}");
     let _ = bench.undo(&[]).ok();
-    // The empty places that a jail keeps closed go with what the turn did.
-    let left: Vec<String> = state(&bench.workspace).into_keys().collect();
+    // The empty places that a jail keeps closed go with what the turn did, but for git's, which is never touched.
+    let left: Vec<String> = state(&bench.workspace).into_keys().filter(|path| path != ".git").collect();
     assert_eq!(left, ["a.txt"]);
     assert_eq!((bench.text("a.txt").unwrap().as_str(), bench.text("b.txt")), ("whole\n", None));
 }

@@ -57,7 +57,7 @@ pub const ALL: &[Slash] = &[
     Slash {
         name: "/undo",
         argument: "[--force]",
-        about: "take back the last message, and what its turn did to files",
+        about: "take back the last message and its changes to files",
         offer: Offer::Nothing,
         run: |chat, argument| Box::pin(async move { chat.undo(argument).await.map(stay) }),
     },
