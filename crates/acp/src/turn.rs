@@ -71,7 +71,7 @@ impl Agent {
                     teller: Teller::new(self.understands(), attached.desk.clone()),
                     questions: HashMap::new(),
                 };
-                following.to_the_end(reader, &given_up).await;
+                following.until_the_end(reader, &given_up).await;
                 let ended = end.await.map_err(|_| told(ErrorBody::new(ErrorKind::Conflict, "the session is closed")));
                 following.afterwards().await;
                 answer(ended?)
@@ -109,7 +109,7 @@ struct Following<'a> {
 }
 
 impl Following<'_> {
-    async fn to_the_end(&mut self, mut reader: Reader, given_up: &RequestCancellation) {
+    async fn until_the_end(&mut self, mut reader: Reader, given_up: &RequestCancellation) {
         let mut cancelled = false;
         loop {
             // Output that comes fast is told in few pieces.

@@ -48,12 +48,15 @@ pub struct RuleBook {
     pub broken: Vec<BrokenRules>,
 }
 
+/// What was read last, with what the files were then.
+type LastRead = (Stamps, Arc<RuleBook>);
+
 /// Where they lie. Cheap to clone; clones share what was read.
 #[derive(Debug, Clone)]
 pub struct Rules {
     workspace: PathBuf,
     home: PathBuf,
-    read: Arc<Mutex<Option<(Stamps, Arc<RuleBook>)>>>,
+    read: Arc<Mutex<Option<LastRead>>>,
 }
 
 /// By which a change is seen.

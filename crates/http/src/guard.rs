@@ -41,7 +41,7 @@ impl Guard {
     }
 
     fn not_too_often(&self, peer: IpAddr) -> Result<(), ApiError> {
-        if self.seen.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == 0 {
+        if self.seen.fetch_add(1, Ordering::Relaxed).is_multiple_of(FORGET_EVERY) {
             self.rate.retain_recent();
             self.rate.shrink_to_fit();
         }

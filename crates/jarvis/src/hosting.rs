@@ -72,7 +72,6 @@ pub fn hosted(flags: Turn, named: Option<String>, actor: &'static str, limits: L
 }
 
 /// The host alone.
-#[allow(dead_code, reason = "for front ends that look at nothing beside sessions")]
 pub fn host(flags: Turn, named: Option<String>, actor: &'static str, limits: Limits) -> Outcome<Host> {
     Ok(hosted(flags, named, actor, limits)?.host)
 }

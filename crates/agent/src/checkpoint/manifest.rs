@@ -185,9 +185,7 @@ fn stamp(stat: &Stat) -> Stamp {
 }
 
 fn settled(stat: &Stat, now: SystemTime) -> bool {
-    let (Ok(seconds), Ok(nanos)) = (u64::try_from(stat.st_ctime), u64::try_from(stat.st_ctime_nsec)) else {
-        return false;
-    };
-    let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_nanos(nanos);
+    let Ok(seconds) = u64::try_from(stat.st_ctime) else { return false };
+    let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_nanos(stat.st_ctime_nsec);
     now.duration_since(changed).is_ok_and(|since| since >= SETTLED)
 }

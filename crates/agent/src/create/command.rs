@@ -47,7 +47,7 @@ pub(super) fn spec() -> ToolSpec {
 pub(super) async fn make(maker: &mut Maker<'_>, workshop: &Workshop, args: Args) -> Result<Value, CallError> {
     name::check(&args.name).map_err(usage)?;
     let description = one_line("the description", &args.description, DESCRIPTION_CHARS)?;
-    if workshop.taken.iter().any(|taken| *taken == args.name) {
+    if workshop.taken.contains(&args.name) {
         return Err(usage(format!("/{} is a command of jarvis's own; choose another name", args.name)));
     }
     let place = format!("commands/{}.json", args.name);

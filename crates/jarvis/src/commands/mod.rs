@@ -60,7 +60,8 @@ pub enum Command {
     Rule(rule::Rules),
     /// Commands: requests that are made again and again, each by its name.
     #[command(subcommand)]
-    Command(command::Commands),
+    #[command(name = "command")]
+    Kept(command::Commands),
     /// In editors: the Agent Client Protocol on stdin and stdout.
     Acp(acp::Acp),
     /// Models: which there are, fetching, testing, choosing.
@@ -101,7 +102,7 @@ pub fn run(command: Command, common: &Common) -> Outcome {
         Command::Agents(args) => agents::run(args, common),
         Command::Skill(args) => skill::run(args, common),
         Command::Rule(args) => rule::run(args, common),
-        Command::Command(args) => command::run(args, common),
+        Command::Kept(args) => command::run(args, common),
         Command::Acp(args) => acp::run(args, common),
         Command::Model(args) => model::run(args, common),
         Command::Mcp(args) => mcp::run(args, common),

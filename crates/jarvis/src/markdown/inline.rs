@@ -88,7 +88,7 @@ impl Open {
         let blank = |c: char| c == '\0' || c.is_whitespace();
         if !blank(before) && self.emphasis.contains(&mark) {
             while self.emphasis.pop().is_some_and(|open| open != mark) {}
-        } else if !blank(next) && !(mark == '_' && before.is_alphanumeric()) {
+        } else if !(blank(next) || mark == '_' && before.is_alphanumeric()) {
             self.emphasis.push(mark);
         }
     }

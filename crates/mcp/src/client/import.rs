@@ -123,7 +123,7 @@ fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     let mut in_text = false;
-    while let Some(c) = chars.next() {
+    for c in chars.by_ref() {
         if in_text {
             out.push(c);
             match c {

@@ -23,7 +23,7 @@ pub struct Shelved<'a> {
 impl Shelf {
     pub fn of<'a>(things: impl IntoIterator<Item = Shelved<'a>>) -> Shelf {
         let capabilities = things.into_iter().enumerate().filter_map(|(position, thing)| {
-            let name = CapabilityName::new(&plain_name(thing.name, position)).ok()?;
+            let name = CapabilityName::new(plain_name(thing.name, position)).ok()?;
             let mut capability = Capability::new(name, thing.description);
             capability.parameters = thing.parameters.clone();
             Some(capability)
