@@ -123,7 +123,7 @@ fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     let mut in_text = false;
-    for c in chars.by_ref() {
+    while let Some(c) = chars.next() {
         if in_text {
             out.push(c);
             match c {
@@ -142,7 +142,7 @@ fn without_comments(text: &str) -> String {
             ('/', Some('*')) => {
                 chars.next();
                 let mut before = ' ';
-                while let Some(c) = chars.next() {
+                for c in chars.by_ref() {
                     if before == '*' && c == '/' {
                         break;
                     }
