@@ -78,7 +78,7 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
         }
         // Before anything is run: what dies with the process is known to have been begun.
         conversation.push([with_calls(&reply)], turn);
-        let mut unreadable = Vec::new();
+        let (mut unreadable, mut repeated) = (Vec::new(), false);
         for call in &reply.malformed_calls {
             let problem = format!(
                 "the arguments could not be read, nothing was run: {}. They were: {}",
@@ -92,11 +92,14 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
                 duration_ms: 0.0,
             });
             unreadable.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
+            let args = Value::String(call.arguments.clone());
+            failures.push(ToolCall { id: call.id.clone(), name: call.name.clone(), args });
+            repeated |= repeats(&failures, &problem, emit);
         }
         tools.allot(turn, &reply.tool_calls);
         let (outcomes, fatal) = calls::run(tools, &reply.tool_calls, emit, approver, cancel).await;
         tools.settle(turn);
-        let (mut answers, mut repeated) = (Vec::new(), false);
+        let mut answers = Vec::new();
         for (call, outcome) in reply.tool_calls.iter().zip(outcomes) {
             match &outcome.did {
                 Some(Did::Registered(name)) => built(turn, tools.forge(), name, emit),
@@ -114,12 +117,7 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
                 Err(problem) => {
                     answers.push(Message::tool(&call.id, fenced(&call.name, &problem), true));
                     failures.push(call.clone());
-                    let same = failures.iter().filter(|f| f.name == call.name && f.args == call.args).count();
-                    if same >= SAME_FAILURES {
-                        let message = format!("{} failed {same} times in the same way: {problem}", call.name);
-                        emit(Event::Notice { message });
-                        repeated = true;
-                    }
+                    repeated |= repeats(&failures, &problem, emit);
                 }
             }
         }
@@ -140,6 +138,17 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
             return Ok(stopped(said, &results, bound, conversation, turn));
         }
     }
+}
+
+/// Whether the last failure is one too many of its kind.
+fn repeats(failures: &[ToolCall], problem: &str, emit: &mut (dyn FnMut(Event) + Send)) -> bool {
+    let Some(last) = failures.last() else { return false };
+    let same = failures.iter().filter(|f| f.name == last.name && f.args == last.args).count();
+    if same < SAME_FAILURES {
+        return false;
+    }
+    emit(Event::Notice { message: format!("{} failed {same} times in the same way: {problem}", last.name) });
+    true
 }
 
 fn system(tools: &Toolbox) -> String {

@@ -23,6 +23,8 @@ impl Signals {
         let signals = Signals { work: Arc::new(Mutex::new(end.child_token())), end, stays: Arc::default() };
         let (mut interrupt, mut terminate) =
             (signal(SignalKind::interrupt()).ok(), signal(SignalKind::terminate()).ok());
+        // The terminal is gone.
+        let mut hangup = if hangup_is_ignored() { None } else { signal(SignalKind::hangup()).ok() };
         let heard = signals.clone();
         tokio::spawn(async move {
             loop {
@@ -32,6 +34,7 @@ impl Signals {
                         (work, heard.stays.load(Ordering::Relaxed))
                     }
                     () = next(&mut terminate) => (heard.end.clone(), false),
+                    () = next(&mut hangup) => (heard.end.clone(), false),
                 };
                 match token.is_cancelled() {
                     false => token.cancel(),
@@ -58,6 +61,13 @@ impl Signals {
     pub fn end(&self) -> &CancellationToken {
         &self.end
     }
+}
+
+/// As `nohup` starts a program: it is to outlive its terminal.
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 async fn next(signal: &mut Option<Signal>) {

@@ -207,7 +207,7 @@ fn changed_since(paths: &[String]) -> ErrorBody {
     let named: Vec<&str> = paths.iter().take(NAMED).map(String::as_str).collect();
     let more = paths.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let message = format!("changed since by somebody else, and not overwritten: {}{more}", named.join(", "));
+    let message = format!("changed since, perhaps by somebody else, and not overwritten: {}{more}", named.join(", "));
     ErrorBody::new(ErrorKind::Conflict, message)
         .hint("keep a copy of what is wanted; with --force they are overwritten")
 }

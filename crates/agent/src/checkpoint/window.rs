@@ -21,6 +21,8 @@ const TOO_LARGE: &str = "the workspace is too large to be followed: what command
                          undone, only what the file tools change";
 const UNREADABLE: &str =
     "the workspace could not be looked through: what commands and capabilities changed cannot be undone";
+const UNSEEN: &str =
+    "jarvis ended in the middle of a call: what is in the files now may be the call's work or somebody's after it";
 const LOST: &str = "jarvis ended in the middle of a call; what it changed is not known";
 
 /// What a call may change.
@@ -59,6 +61,9 @@ struct Marker {
     workspace: PathBuf,
     /// Of the index as it was before the call.
     digest: String,
+    /// What earlier calls of the turn changed: of a reply that did not end it is in no other place.
+    #[serde(default)]
+    changes: Changes,
 }
 
 impl TurnFiles {
@@ -216,7 +221,8 @@ impl TurnFiles {
 
     fn mark(&self, manifest: &Manifest) {
         let kept = self.checkpoints.save_index(&self.workspace, manifest).and_then(|digest| {
-            let marker = Marker { at: self.at, workspace: self.workspace.clone(), digest };
+            let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner).0.clone();
+            let marker = Marker { at: self.at, workspace: self.workspace.clone(), digest, changes };
             let bytes = serde_json::to_vec(&marker).map_err(|e| CheckpointError::Record(e.to_string()))?;
             self.checkpoints.store.write(&self::marker(&self.session), &bytes)
         });
@@ -253,7 +259,10 @@ impl Checkpoints {
     pub(crate) fn interrupted(&self, session: &str, kept: &BTreeMap<usize, Changes>) -> Option<(usize, Changes)> {
         let marker: Marker = serde_json::from_slice(&self.store.read(&marker(session))?).ok()?;
         self.store.remove(&self::marker(session));
-        let mut changes = kept.get(&marker.at).cloned().unwrap_or_default();
+        let mut changes = marker.changes;
+        if changes.files.is_empty() {
+            changes = kept.get(&marker.at).cloned().unwrap_or_default();
+        }
         changes.workspace.clone_from(&marker.workspace);
         let same = self.store.read(&Self::index_name(&marker.workspace));
         let before = same
@@ -261,7 +270,14 @@ impl Checkpoints {
             .and_then(|bytes| serde_json::from_slice::<Manifest>(&bytes).ok());
         match (before, walk(self, &marker.workspace)) {
             (Some(before), Ok(after)) => {
-                before.compare(&after).for_each(|(path, was, is)| changes.enter(path, was, is));
+                for (path, was, is) in before.compare(&after) {
+                    changes.enter(path, was, is);
+                    // Nobody saw how the call left it: what is there now may be the person's.
+                    if let Some(change) = changes.files.get_mut(path) {
+                        change.mixed = true;
+                    }
+                }
+                changes.note(UNSEEN);
             }
             _ => changes.note(LOST),
         }
