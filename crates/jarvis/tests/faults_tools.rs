@@ -303,3 +303,22 @@ fn fault_14_python_that_was_made_is_loaded_with_its_truth_values_and_its_indenta
     let events = bench.home.run(&["--json", "say"]).ok().out;
     assert!(events.contains("say_text"), "{events}");
 }
+
+#[test]
+fn a_folder_that_is_no_projects_opens_nothing() {
+    let bench = Bench::new();
+    let file = std::path::Path::new("/tmp").join(format!("jarvis-no-project-{}", std::process::id()));
+    let home = bench.home.path().display().to_string();
+    for place in ["/", "/tmp", home.as_str()] {
+        let provider = Provider::start(vec![
+            Reply::Call("file_write", json!({"path": file.display().to_string(), "content": "x"})),
+            Reply::Call("file_read", json!({"path": "/etc/hostname"})),
+            Reply::Text("done"),
+        ]);
+        bench.home.write("config.toml", &provider.config());
+        let events = bench.home.run(&["--json", "--workspace", place, "go"]).ok().events();
+        let told: Vec<_> = events.iter().filter(|event| event["type"] == "tool.completed").collect();
+        assert!(told.len() == 2 && told.iter().all(|event| event["ok"] == false), "{place}: {told:?}");
+        assert!(!file.exists(), "{place}");
+    }
+}

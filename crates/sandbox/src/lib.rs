@@ -36,7 +36,7 @@ pub use executor::{Executor, SandboxConfig};
 pub use jail::{
     FileNetwork, JAIL_HOME, Jail, JailClass, JailConfig, JailExit, JailLimits, JailNetwork, JailOutcome, JailSpec,
     JailStream, JailUser, Jailed, NetworkWish, NetworkWord, PROXY_PORT, Preset, Profile, STANDARD_PATH, SandboxFile,
-    Seccomp, ServeProxy, Size, Stdin, UserText, View, jail_main,
+    Seccomp, ServeProxy, Size, Stdin, UserText, View, jail_main, workspace_problem,
 };
 pub use outside::Outside;
 pub use peer::{PeerRun, time_peer};

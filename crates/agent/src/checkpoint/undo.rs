@@ -7,6 +7,7 @@ use jarvis_memory::{Loaded, SessionStore, SessionWriter};
 use jarvis_protocol::{ErrorBody, ErrorKind, Message, Role};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Paths of one message, at most; all of them are in what `--json` prints.
 const NAMED: usize = 10;
@@ -142,6 +143,10 @@ impl Checkpoints {
                     }
                     todo.insert(path.clone(), (now, change));
                 }
+                // What the turn put in the place of a folder above it goes first, and nothing of it is there now.
+                Err(_) if change.before.is_known() && replaced_above(changes, path) => {
+                    todo.insert(path.clone(), (Entry::Missing, change));
+                }
                 Err(error) => undone.left.push((path.clone(), format!("it cannot be reached: {error}"))),
             }
         }
@@ -193,6 +198,13 @@ impl Checkpoints {
         }
         undone.files.sort_by(|a, b| a.0.cmp(&b.0));
     }
+}
+
+/// A folder that `path` was in is something else since the turn, and is put back with it.
+fn replaced_above(changes: &Changes, path: &str) -> bool {
+    let folder = |entry: &Entry| matches!(entry, Entry::Folder { .. });
+    let mut above = Path::new(path).ancestors().skip(1).filter_map(|above| changes.files.get(above.to_str()?));
+    above.any(|change| folder(&change.before) && !folder(&change.after))
 }
 
 fn kind(now: &Entry, change: &Change) -> Restored {

@@ -14,7 +14,7 @@ pub use effects::{Content, FileState};
 use jarvis_audit::Kind;
 use jarvis_policy::{Approval, Deny, Reach, ToolPermit, ToolVerdict, review_tool_ruled};
 use jarvis_protocol::{ErrorBody, ErrorKind};
-use jarvis_sandbox::{EgressDenied, EgressPolicy, ToolDone, ToolError, ToolWork};
+use jarvis_sandbox::{EgressDenied, EgressPolicy, ToolDone, ToolError, ToolWork, workspace_problem};
 pub use make::{Checker, CheckerSaid, MADE_IN, MakePermit, Making, Tried};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -126,7 +126,9 @@ impl Call<'_> {
                 Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
             }
         }
-        let inside = full.starts_with(workspace);
+        // A folder that is no project's has nothing in it that passes by itself.
+        let inside =
+            full.starts_with(workspace) && workspace_problem(workspace, self.dispatch.parts.home.as_deref()).is_none();
         match full.into_os_string().into_string() {
             Ok(text) if !text.contains('\0') => Ok((text, inside)),
             _ => Err(CallError::respond(ErrorKind::Usage, format!("`{path}` is no path that can be named"))),

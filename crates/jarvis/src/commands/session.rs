@@ -290,7 +290,10 @@ fn undo(home: &Home, store: &SessionStore, args: &Undo, json: bool) -> Outcome {
     let done = work(false);
     let exit = if done.is_ok() { "ok" } else { "failed" };
     run::record_as(home, Kind::Outcome, "undo", json!({"subject": {"kind": "own"}, "exit": exit}))?;
-    show_undone(&done?, json, false)
+    let done = done?;
+    show_undone(&done, json, false)?;
+    // It was told which files are not as they were.
+    if done.left.is_empty() { Ok(()) } else { Err(Failure::Told(1)) }
 }
 
 /// What was undone, or would be: the files are data.

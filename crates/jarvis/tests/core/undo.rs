@@ -274,3 +274,17 @@ fn what_a_subagent_and_a_capability_wrote_is_undone() {
     assert!(ran.out.contains("notes/n.txt") && ran.out.contains("b.txt"), "{}", ran.out);
     assert_eq!(state(&bench.workspace), before);
 }
+
+#[test]
+fn a_folder_that_became_a_link_comes_back_with_all_that_was_in_it() {
+    let bench =
+        Bench::new(vec![shell("rm -rf e/f && ln -s /tmp e/f && rm -rf g && ln -s nowhere g"), Reply::Text("done")]);
+    bench.file("e/f/x", "KEEP\n");
+    bench.file("e/f/deep/y", "留\n");
+    bench.file("g/z", "too\n");
+    let before = state(&bench.workspace);
+    let _ = bench.chat(&[], "go\n").ok();
+    assert!(bench.workspace.join("e/f").is_symlink() && bench.workspace.join("g").is_symlink());
+    let _ = bench.undo(&[]).ok();
+    assert_eq!(state(&bench.workspace), before);
+}

@@ -35,6 +35,7 @@ pub use lists::STANDARD_PATH;
 pub use oci::Profile;
 pub use run::{JailOutcome, JailStream};
 pub use server::jail_main;
+pub use settle::workspace_problem;
 pub use spec::{JAIL_HOME, JailLimits, JailNetwork, JailSpec, JailUser, Preset, ServeProxy, Stdin, View};
 
 /// Where the proxy listens, inside.

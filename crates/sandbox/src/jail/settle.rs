@@ -190,6 +190,11 @@ fn refuse_place(what: &str, path: &Path, home: Option<&Path>) -> Result<(), Sand
     }
 }
 
+/// Why a folder is none that a project can have: it holds the system, more than one project, or the whole home.
+pub fn workspace_problem(path: &Path, home: Option<&Path>) -> Option<String> {
+    refuse_place("workspace", path, home).err().map(|error| error.to_string())
+}
+
 /// Refuses to show what a jail has of its own, which would be mounted over it.
 fn refuse_shown(path: &Path) -> Result<(), SandboxError> {
     let no = |why: &str, fix: &str| Err(spec_error(format!("{} cannot be shown: {why}", path.display()), fix));
