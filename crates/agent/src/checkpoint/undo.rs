@@ -75,15 +75,14 @@ pub fn undo_last(
     let at = last_turn(&loaded.messages).ok_or_else(nothing)?;
     let (mut kept, found) = checkpoints.kept(store, writer.id()).map_err(|e| failure(&e))?;
     if let Some((at, changes)) = found {
+        // What was found of a call that was cut off is told once, and may not be undone this time.
+        let record = serde_json::to_string(&changes).map_err(|e| failure(&CheckpointError::Record(e.to_string())))?;
+        writer.set_checkpoint(at, &record).map_err(|e| e.body())?;
         kept.insert(at, changes);
     }
     let undone = checkpoints.undo(&loaded.messages[at..], kept.get(&at), force, look)?;
     if !look {
         writer.truncate(at).map_err(|e| e.body())?;
-    } else if let Some(changes) = kept.get(&at) {
-        // What was found of a call that was cut off is told once.
-        let record = serde_json::to_string(changes).map_err(|e| failure(&CheckpointError::Record(e.to_string())))?;
-        writer.set_checkpoint(at, &record).map_err(|e| e.body())?;
     }
     Ok(undone)
 }
