@@ -16,7 +16,7 @@ use jarvis_registry::{Labelled, Quality, quality};
 
 /// `JARVIS_SHOW_FAULTS` prints what went wrong; not to be used with the set that is held out.
 fn measure(file: &str, fillers: usize) -> Quality {
-    let path = format!("{}/tests/retrieval/{file}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("tests/retrieval/{file}");
     let labelled: Labelled = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let mut all: Vec<Capability> = labelled.capabilities.into_iter().map(Capability::from).collect();
     assert!(all.len() >= 60 && labelled.queries.len() >= 160, "{file} lost something");

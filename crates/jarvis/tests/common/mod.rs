@@ -16,6 +16,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// A file of the sources, by its path from this crate: a test begins there, and a checkout may have moved since it was built.
+pub fn source(path: &str) -> PathBuf {
+    std::env::current_dir().unwrap().join(path)
+}
+
 pub struct Home {
     dir: TempDir,
     variables: Vec<(String, String)>,

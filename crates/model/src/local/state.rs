@@ -182,7 +182,7 @@ mod tests {
     /// A newer engine must not read an older one's files.
     #[test]
     fn state_files_name_the_engine_version_in_use() {
-        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock")).unwrap();
+        let lock = std::fs::read_to_string("../../Cargo.lock").unwrap();
         let at = lock.find("name = \"llama-cpp-sys-2\"").unwrap();
         let version = lock[at..].lines().nth(1).unwrap().split('"').nth(1).unwrap();
         assert_eq!(ENGINE, format!("llama-cpp-sys-2 {version}"));

@@ -36,7 +36,7 @@ struct Case {
 }
 
 fn corpus() -> Vec<Case> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/streams");
+    let root = PathBuf::from("tests/streams");
     let mut cases = Vec::new();
     for (wire, folder) in [(Wire::OpenAi, "openai"), (Wire::Anthropic, "anthropic")] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {

@@ -51,7 +51,7 @@ fn examples(labelled: &Labelled) -> Vec<([f32; FEATURES], bool, f64)> {
 
 #[test]
 fn the_weights_are_what_the_tuning_set_gives() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/retrieval/tuned.json");
+    let path = "tests/retrieval/tuned.json";
     let labelled: Labelled = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let examples = examples(&labelled);
     let total: f64 = examples.iter().map(|e| e.2).sum();
