@@ -198,14 +198,10 @@ impl Teller {
         if !answer.trim().is_empty() && self.text.trim() != answer.trim() {
             told.push(message(answer));
         }
+        // The protocol has a stop reason of its own for these.
         let stopped = match stop {
-            StopReason::EndTurn | StopReason::Cancelled | StopReason::Refused => None,
-            StopReason::MaxRounds => Some("stopped: the limit of rounds is reached (--max-turns)"),
-            StopReason::MaxTokens => Some("stopped: the limit of tokens is reached (limits.max_tokens)"),
-            StopReason::ReplyCut => Some("the reply is cut: it reached the length limit of one reply"),
-            StopReason::MaxCost => Some("stopped: the limit of cost is reached (--max-cost)"),
-            StopReason::MaxTime => Some("stopped: the limit of time is reached (limits.max_time_s)"),
-            StopReason::RepeatedFailure => Some("stopped: the same call failed three times"),
+            StopReason::Cancelled | StopReason::Refused => None,
+            other => other.words(),
         };
         told.extend(stopped.map(|why| self.notice(why, NoticeSeverity::Warning)));
         told

@@ -59,10 +59,19 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
             Err(ModelError::Cancelled) => return Ok((said, StopReason::Cancelled)),
             Err(error) => return Err(error.body()),
         };
-        let asked = ask(now, model, &system, sent, tools, emit, cancel);
+        let mut heard = String::new();
+        let asked = ask(now, model, &system, sent, tools, emit, &mut heard, cancel);
         let reply = match asked.instrument(tracing::debug_span!("model")).await {
             Ok(reply) => reply,
-            Err(ModelError::Cancelled) => return Ok((said, StopReason::Cancelled)),
+            Err(ModelError::Cancelled) => {
+                // What the person has read stays said, and is known to be a part.
+                if !heard.trim().is_empty() {
+                    let part = format!("{}\n\n(cut off: cancelled by the person)", heard.trim());
+                    conversation.push([Message::assistant(part)], turn);
+                    said = heard;
+                }
+                return Ok((said, StopReason::Cancelled));
+            }
             Err(error) => return Err(error.body()),
         };
         turn.count(reply.usage);
@@ -134,7 +143,6 @@ pub(crate) async fn run(front: Front<'_>, tools: &Toolbox, conversation: &mut Co
             return Ok(stopped(said, &results, StopReason::RepeatedFailure, conversation, turn));
         }
         if let Some(bound) = turn.exceeded() {
-            emit(Event::Notice { message: format!("stopped: a limit of this turn was reached ({bound:?})") });
             return Ok(stopped(said, &results, bound, conversation, turn));
         }
     }
@@ -184,6 +192,7 @@ fn kept_tokens(system: &str, specs: &[ToolSpec]) -> u64 {
     estimate_tokens(system) + tools + u64::from(REPLY_TOKENS) + 100
 }
 
+#[allow(clippy::too_many_arguments, reason = "called once; the front is taken apart by its caller")]
 async fn ask(
     now: &str,
     model: &ModelHandle,
@@ -191,6 +200,7 @@ async fn ask(
     sent: Vec<Message>,
     tools: &Toolbox,
     emit: &mut (dyn FnMut(Event) + Send),
+    heard: &mut String,
     cancel: &CancellationToken,
 ) -> Result<Completion, ModelError> {
     let mut messages = vec![Message::system(system)];
@@ -207,7 +217,10 @@ async fn ask(
         _ => Purpose::Chat,
     };
     let mut on_delta = |delta| match delta {
-        Delta::Text(text) => emit(Event::TextDelta { text }),
+        Delta::Text(text) => {
+            heard.push_str(&text);
+            emit(Event::TextDelta { text })
+        }
         Delta::Reasoning(text) => emit(Event::ReasoningDelta { text }),
         Delta::Status(message) => emit(Event::Status { message }),
     };

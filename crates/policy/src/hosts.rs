@@ -19,6 +19,12 @@ pub fn check_host(grant: &str) -> Result<(), String> {
     Pattern::parse(grant).map(|_| ()).map_err(|e| e.to_string())
 }
 
+/// Whether a grant opens a place that may be this machine or its network: what names one host with its port does, whatever
+/// address the name turns out to have.
+pub fn may_be_private(grant: &str) -> bool {
+    Pattern::parse(grant).is_ok_and(|pattern| pattern.opens_private())
+}
+
 /// Which hosts a pattern stands for.
 #[derive(Debug, Clone, PartialEq)]
 enum Names {
@@ -123,6 +129,11 @@ impl Pattern {
         self.port.is_some() && matches!(&self.names, Names::One(one) if one == host)
     }
 
+    /// To name a place with its port opens addresses that are not public.
+    fn opens_private(&self) -> bool {
+        self.port.is_some() && matches!(self.names, Names::One(_))
+    }
+
     pub fn has_path(&self) -> bool {
         !self.path.is_empty()
     }
@@ -153,9 +164,8 @@ impl Pattern {
             port,
             path: meet_paths(&self.path, &other.path)?.to_owned(),
         };
-        // To name a place with its port opens addresses that are not public: only where each does so itself.
-        let opens = |p: &Pattern| p.port.is_some() && matches!(p.names, Names::One(_));
-        (!opens(&met) || (opens(self) && opens(other))).then_some(met)
+        // Only where each does so itself.
+        (!met.opens_private() || (self.opens_private() && other.opens_private())).then_some(met)
     }
 }
 

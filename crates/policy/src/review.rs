@@ -1,6 +1,7 @@
 //! May a new version have what it asks for?
 
 use crate::decide::{Approved, Deny, closed_network};
+use crate::hosts::may_be_private;
 use jarvis_protocol::{Grants, Limits, ProcessLimits, Status};
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +110,14 @@ pub fn review(policy: &Policy, version: &Version<'_>) -> Verdict {
         let why = if version.grants.is_empty() { "pure computation" } else { "hosts allowed by --allow-net" };
         return Verdict::Approved(Approved::new(version.grants.clone(), why));
     };
+    // Where every question is answered by a yes, nobody sees where a name leads.
+    let unseen = open.network.iter().find(|host| policy.approval == Approval::Auto && may_be_private(host));
+    if let Some(host) = unseen {
+        return Verdict::Denied(Deny {
+            reason: format!("`{}` asks for {host}, which may be this machine or its network", version.name),
+            hint: Some(format!("allow it by name: --allow-net {host}; or be asked: --approve ask")),
+        });
+    }
     match policy.approval {
         Approval::Auto => Verdict::Approved(Approved::new(version.grants.clone(), format!("--approve auto: {reason}"))),
         Approval::Deny => Verdict::Denied(Deny {
@@ -192,6 +201,28 @@ mod tests {
         assert!(reason(review(&policy, &installing)).contains("numpy==2.0.0"));
         let dropped = Version { dropped_examples: 2, ..version(&none, Some((&none, Status::Active))) };
         assert!(reason(review(&policy, &dropped)).contains("2 recorded answers"));
+    }
+
+    #[test]
+    fn what_may_be_this_machine_is_not_allowed_unseen() {
+        let auto = Policy { approval: Approval::Auto, ..Policy::closed() };
+        for (host, unseen) in [
+            ("127.0.0.1:6379", true),
+            ("localhost:80", true),
+            // It may have any address.
+            ("rebound.example.com:8080", true),
+            ("GET http://[::1]:9/x", true),
+            ("api.example.com", false),
+            ("*.example.com:8443", false),
+            // Without a port it does not open what is not public.
+            ("127.0.0.1", false),
+        ] {
+            let grants = network(host);
+            let verdict = review(&auto, &version(&grants, None));
+            assert_eq!(matches!(verdict, Verdict::Denied(_)), unseen, "{host}: {verdict:?}");
+            let named = Policy { allowed_hosts: grants.network.clone(), ..auto.clone() };
+            assert!(matches!(review(&named, &version(&grants, None)), Verdict::Approved(_)), "{host}");
+        }
     }
 
     #[test]

@@ -217,12 +217,19 @@ impl Compiled {
     fn holds_for(&self, command: &SimpleCommand) -> Holds {
         let fits = |patterns: &[GlobMatcher], text: &str| patterns.iter().any(|pattern| pattern.is_match(text));
         let by_path = self.paths.is_empty() || command.paths.iter().any(|path| fits(&self.paths, path));
-        let words = command.args.iter().map(String::as_str);
-        let line = |program: &str| std::iter::once(program).chain(words.clone()).collect::<Vec<_>>().join(" ");
         let base = command.program.rsplit('/').next().unwrap_or_default();
+        let line = |program: &str, from: usize| {
+            let words = command.args.iter().skip(from).map(String::as_str);
+            std::iter::once(program).chain(words).collect::<Vec<_>>().join(" ")
+        };
+        let whole =
+            |from| fits(&self.commands, &line(&command.program, from)) || fits(&self.commands, &line(base, from));
+        // `git -C . push` is a `git push`. Which options have a value is the program's own affair, so both are tried; what is
+        // allowed is so only as it stands.
+        let careful = self.rule.action.effect() != Effect::Allow;
         let by_line = self.commands.is_empty()
-            || fits(&self.commands, &line(&command.program))
-            || fits(&self.commands, &line(base));
+            || whole(0)
+            || (careful && (1..=before_the_subcommand(&command.args)).any(|from| whole(from)));
         match (by_path && by_line, command.unknown) {
             (true, _) => Holds::Yes,
             (false, true) if !self.commands.is_empty() || !self.paths.is_empty() => Holds::Perhaps,
@@ -250,6 +257,12 @@ pub fn judge<'a>(rules: impl IntoIterator<Item = &'a Compiled>, attempt: &Attemp
         .filter(|rule| rule.matches(attempt))
         .map(|rule| (rule.ruling(rule.holds(attempt)), rule.rule.priority));
     matching.max_by_key(|(ruling, priority)| (ruling.effect, *priority)).map(|(ruling, _)| ruling)
+}
+
+/// How many words may stand before a subcommand: options, and after each perhaps its value.
+fn before_the_subcommand(args: &[String]) -> usize {
+    let is_option = |at: usize| args.get(at).is_some_and(|arg| arg.starts_with('-'));
+    (0..args.len()).take_while(|&at| is_option(at) || (at > 0 && is_option(at - 1))).count()
 }
 
 fn glob(pattern: &str, whole: bool) -> Result<GlobMatcher, String> {
@@ -326,6 +339,12 @@ mod tests {
             (vec!["ls", "git push"], true, false),
             (vec!["git pull"], false, false),
             (vec!["echo git push"], false, false),
+            // Options before it, with a value or without, do not hide it; nor are they allowed with it.
+            (vec!["git -C . push"], true, false),
+            (vec!["git --no-pager push origin"], true, false),
+            (vec!["git -c a=b --git-dir=.git --work-tree . push"], true, false),
+            (vec!["git -C . pull"], false, false),
+            (vec!["git stash push"], false, false),
             // What is not known may be it.
             (vec!["… push"], true, false),
         ] {

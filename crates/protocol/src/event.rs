@@ -58,6 +58,27 @@ pub enum StopReason {
     Refused,
 }
 
+impl StopReason {
+    /// What a person is told, and what they can do; none: the answer is all there is.
+    pub fn words(self) -> Option<&'static str> {
+        match self {
+            StopReason::EndTurn => None,
+            StopReason::MaxRounds => Some("stopped: the limit of rounds is reached; --max-turns N allows more"),
+            StopReason::ReplyCut => Some("the reply is cut: it reached the length limit of one reply"),
+            StopReason::MaxTokens => {
+                Some("stopped: the limit of tokens is reached; limits.max_tokens in config allows more")
+            }
+            StopReason::MaxCost => Some("stopped: the limit of cost is reached; --max-cost USD allows more"),
+            StopReason::MaxTime => {
+                Some("stopped: the limit of time is reached; limits.max_time_s in config allows more")
+            }
+            StopReason::Cancelled => Some("cancelled"),
+            StopReason::RepeatedFailure => Some("stopped: the same call failed three times"),
+            StopReason::Refused => Some("the model refused"),
+        }
+    }
+}
+
 /// The states of forge; `repair` leads back to `code`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

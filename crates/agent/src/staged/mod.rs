@@ -72,8 +72,6 @@ pub(crate) async fn run<'a>(
             Ok((answer, reason))
         }
         Err(Stop::Bound(reason)) => {
-            let message = format!("stopped: a limit of this turn was reached ({reason:?})");
-            (flow.front.emit)(Event::Notice { message });
             conversation.close("a limit of the turn was reached", flow.turn);
             Ok((String::new(), reason))
         }

@@ -39,7 +39,7 @@ pub(super) async fn request(call: &mut Call<'_>, args: Request) -> Result<Value,
     let host = url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
     let allowed = EgressPolicy::parse(&call.dispatch.policy().allowed_hosts)
         .is_ok_and(|policy| policy.check(&args.method, &url).is_ok());
-    call.seen(&args.method, &url, allowed)?;
+    call.seen(&host, (&args.method, &url), allowed)?;
     let permit = call.permit(Reach::Fetch { host, method: args.method.clone(), allowed }).await?;
     let work = ToolWork::Fetch {
         url: url.to_string(),

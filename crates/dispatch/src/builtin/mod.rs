@@ -12,7 +12,7 @@ mod specs;
 use crate::{ApprovalRequest, Approver, CallError, Dispatch};
 pub use effects::{Content, FileState};
 use jarvis_audit::Kind;
-use jarvis_policy::{Approval, Deny, Reach, ToolPermit, ToolVerdict, review_tool_ruled};
+use jarvis_policy::{Approval, Deny, Reach, ToolPermit, ToolVerdict, may_be_private, review_tool_ruled};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_sandbox::{EgressDenied, EgressPolicy, ToolDone, ToolError, ToolWork, workspace_problem};
 pub use make::{Checker, CheckerSaid, MADE_IN, MakePermit, Making, Tried};
@@ -146,19 +146,21 @@ impl Call<'_> {
 
     /// Where every question is answered by a yes, nobody sees that a host is this machine or its network: those are
     /// allowed by name beforehand, or not reached.
-    fn seen(&self, method: &str, url: &Url, allowed: bool) -> Result<(), CallError> {
+    fn seen(&self, grant: &str, (method, url): (&str, &Url), allowed: bool) -> Result<(), CallError> {
         if allowed || self.dispatch.policy().approval != Approval::Auto {
             return Ok(());
         }
         // Without a port `*` is for the usual one alone.
         let port = url.port_or_known_default().unwrap_or(80);
         let anywhere = EgressPolicy::parse(&[format!("*:{port}")]);
-        let Err(denied @ EgressDenied::NotPublic { .. }) = anywhere.map_or(Ok(()), |all| all.check(method, url)) else {
-            return Ok(());
+        let reason = match anywhere.map_or(Ok(()), |all| all.check(method, url)) {
+            Err(denied @ EgressDenied::NotPublic { .. }) => denied.to_string(),
+            _ if may_be_private(grant) => format!("{grant} may be this machine or its network"),
+            _ => return Ok(()),
         };
         let host = url.host_str().unwrap_or_default();
         let place = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        let deny = Deny { reason: denied.to_string(), hint: Some(format!("allow it by name: --allow-net {place}")) };
+        let deny = Deny { reason, hint: Some(format!("allow it by name: --allow-net {place}")) };
         Err(self.dispatch.refused(self.tool, deny)?)
     }
 

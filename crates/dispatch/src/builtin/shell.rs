@@ -88,7 +88,7 @@ pub(super) async fn exec(
         let place = host.rsplit_once(' ').map_or(host.as_str(), |(_, place)| place);
         let place = place.rsplit_once("://").map_or(place, |(_, place)| place);
         if let Ok(url) = Url::parse(&format!("http://{place}")) {
-            call.seen("GET", &url, call.dispatch.policy().allowed_hosts.contains(host))?;
+            call.seen(host, ("GET", &url), call.dispatch.policy().allowed_hosts.contains(host))?;
         }
     }
     let (dir, inside) = call.place(args.workdir.as_deref().unwrap_or("."))?;

@@ -124,6 +124,8 @@ fn turn(input: Input, common: &Common, flags: &Turn, go_on: bool) -> Outcome {
 fn told(end: TurnEnd, json: bool) -> Outcome {
     match end {
         TurnEnd::Completed { stop_reason: StopReason::Cancelled, .. } => Err(Failure::Told(130)),
+        // It was told what stopped it; a script that waits for an answer has none.
+        TurnEnd::Completed { answer, .. } if answer.trim().is_empty() => Err(Failure::Told(1)),
         TurnEnd::Completed { .. } => Ok(()),
         TurnEnd::Failed(body) if json => {
             tell(&body);

@@ -84,7 +84,7 @@ impl Show {
                         false => term::line(answer)?,
                     }
                 }
-                if let Some(note) = stopped(*stop_reason) {
+                if let Some(note) = stop_reason.words() {
                     self.note(note);
                 }
             }
@@ -217,20 +217,6 @@ fn step_name(step: ForgeStep) -> &'static str {
         ForgeStep::Repair => "repair",
         ForgeStep::Reused => "reused",
         ForgeStep::Rejected => "rejected",
-    }
-}
-
-fn stopped(reason: StopReason) -> Option<&'static str> {
-    match reason {
-        StopReason::EndTurn => None,
-        StopReason::MaxRounds => Some("stopped: the limit of rounds is reached (--max-turns)"),
-        StopReason::ReplyCut => Some("the reply is cut: it reached the length limit of one reply"),
-        StopReason::MaxTokens => Some("stopped: the limit of tokens is reached (limits.max_tokens)"),
-        StopReason::MaxCost => Some("stopped: the limit of cost is reached (--max-cost)"),
-        StopReason::MaxTime => Some("stopped: the limit of time is reached (limits.max_time_s)"),
-        StopReason::Cancelled => Some("cancelled"),
-        StopReason::RepeatedFailure => Some("stopped: the same call failed three times"),
-        StopReason::Refused => Some("the model refused"),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::common::provider::{Provider, Reply, grows};
 use crate::common::{Home, ends_within, signal};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -111,6 +112,35 @@ fn ctrl_c_cancels_the_turn_and_says_so() {
     let events = ran.events();
     let cancelled = last(&events)["stop_reason"] == "cancelled" || last(&events)["error"]["kind"] == "cancelled";
     assert!(cancelled, "{}", last(&events));
+}
+
+#[test]
+fn what_was_read_of_a_cancelled_answer_stays_said() {
+    let provider = Provider::start(vec![Reply::Stalls("红楼梦的第一回 begins")]);
+    let home = Home::new().config(&provider.patient_config(50));
+    let mut child = home.command(&["--json", "hello"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for line in lines.map(Result::unwrap) {
+        if line.contains("text.delta") {
+            signal("INT", child.id());
+        }
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let kept = home.run(&["session", "export", "latest", "--format", "json"]).ok().json();
+    let said = kept["messages"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap();
+    assert!(
+        said.starts_with("红楼梦的第一回 begins") && said.ends_with("(cut off: cancelled by the person)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_bound_that_leaves_no_answer_is_a_failure_for_a_script() {
+    let list = || Reply::Call("list_capabilities", json!({"query": "x"}));
+    let provider = Provider::start(vec![list()]);
+    let home = Home::new().config(&provider.config());
+    let ran = home.run(&["--max-turns", "1", "go"]).failed(1, &["limit of rounds", "--max-turns"]);
+    assert_eq!((ran.out.as_str(), ran.err.matches("limit").count()), ("", 1), "{}", ran.err);
 }
 
 #[test]

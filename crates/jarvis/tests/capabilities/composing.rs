@@ -17,7 +17,11 @@ fn add(home: &Home, name: &str, about: &str, args: &Value, code: &str, more: &Va
     }
     home.write("d.json", &definition.to_string());
     home.write("c", code);
-    home.run(&["cap", "register", "--definition", "d.json", "--code", "c", "--approve", "auto"])
+    let mut line = vec!["cap", "register", "--definition", "d.json", "--code", "c", "--approve", "auto"];
+    for host in more["grants"]["network"].as_array().into_iter().flatten() {
+        line.extend(["--allow-net", host.as_str().unwrap()]);
+    }
+    home.run(&line)
 }
 
 fn run(home: &Home, name: &str, args: &Value) -> Ran {

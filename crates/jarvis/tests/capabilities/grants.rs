@@ -82,6 +82,8 @@ fn an_allowed_host_is_approved_without_asking_and_stays_with_the_version() {
     let home = prepared(&definition, FETCHES);
     let _ = register(&home, &[]).failed(1, &["nobody approved", host]);
     let _ = register(&home, &["--allow-net", "other.example.com"]).failed(1, &["nobody approved"]);
+    // A yes to everything is none to a place that may be this machine.
+    let _ = register(&home, &["--approve", "auto"]).failed(1, &["may be this machine", "--allow-net", host]);
     assert!(server.ranges.lock().unwrap().is_empty(), "nothing is fetched before it is allowed");
     let _ = register(&home, &["--allow-net", "other.example.com", "--allow-net", host]).ok();
     // A later run, without the flag.

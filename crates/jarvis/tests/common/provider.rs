@@ -22,6 +22,8 @@ pub enum Reply {
     Dies,
     /// Headers, then nothing.
     Hangs,
+    /// The beginning of an answer, then nothing.
+    Stalls(&'static str),
     /// 200 and a page.
     Garbage,
 }
@@ -178,6 +180,12 @@ fn answer(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, script: &Mutex<Script
         Reply::Hangs => {
             write!(stream, "{events}")?;
             stream.flush()?;
+            std::thread::sleep(Duration::from_secs(60));
+            Ok(())
+        }
+        Reply::Stalls(text) => {
+            write!(stream, "{events}")?;
+            event(&mut stream, &json!({"choices": [{"index": 0, "delta": {"content": text}}]}))?;
             std::thread::sleep(Duration::from_secs(60));
             Ok(())
         }
