@@ -11,6 +11,7 @@ mod create_rule;
 mod create_skill;
 mod faults;
 mod faults_tools;
+mod folders;
 mod memory;
 mod scenes;
 mod sessions;
