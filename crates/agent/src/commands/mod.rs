@@ -73,6 +73,16 @@ impl Definition {
         Ok(())
     }
 
+    /// The names of its arguments.
+    pub fn arguments(&self) -> impl Iterator<Item = &str> {
+        self.parameters
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.as_str())
+    }
+
     fn properties(&self) -> Map<String, Value> {
         self.parameters.get("properties").and_then(Value::as_object).cloned().unwrap_or_default()
     }

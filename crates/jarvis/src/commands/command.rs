@@ -66,8 +66,7 @@ pub fn expand(command: &PromptCommand, arguments: &str) -> Outcome<String> {
     let definition = &command.definition;
     let read = definition.read_arguments(arguments).and_then(|args| definition.expand(&args));
     read.map_err(|problem| {
-        let properties = definition.parameters.get("properties").and_then(|p| p.as_object());
-        let names: Vec<String> = properties.into_iter().flatten().map(|(name, _)| format!("{name}=…")).collect();
+        let names: Vec<String> = definition.arguments().map(|name| format!("{name}=…")).collect();
         usage(format!("{}: {problem}", definition.name), format!("{} {}", definition.name, names.join(" ")))
     })
 }

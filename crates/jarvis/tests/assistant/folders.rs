@@ -13,7 +13,8 @@ const KINDS: [(&str, &str, &str, &str); 4] = [
         "rule",
         "rules",
         "NAME.yaml",
-        "domain: permissions\nrules:\n  - {id: NAME, description: WORD, condition: {tools: [x]}, action: deny}\n",
+        "domain: permissions\nrules:\n- id: NAME\n  description: WORD\n  when: tool.before\n  condition: {tools: [x]}\n  \
+         action: deny\n  priority: 50\n  examples: []\n",
     ),
 ];
 

@@ -9,6 +9,7 @@ mod create_command;
 mod create_mcp;
 mod create_rule;
 mod create_skill;
+mod escapes;
 mod faults;
 mod faults_tools;
 mod folders;
