@@ -1,7 +1,6 @@
 //! Questions to the person: what a call or a new version could reach, one grant a line, allowed once or not.
 
 use crate::agent::Connection;
-use crate::tools;
 use agent_client_protocol::v1::schema::{
     PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest, SessionId,
     ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
@@ -29,22 +28,24 @@ pub(crate) struct Question {
 fn lines(grants: &Grants) -> Vec<String> {
     let lists = grants.lists().into_iter();
     lists
-        .flat_map(|(kind, list)| list.iter().map(move |grant| tools::line(&format!("{kind} {grant}"), GRANT)))
+        .flat_map(|(kind, list)| {
+            list.iter().map(move |grant| jarvis_protocol::shown_line(&format!("{kind} {grant}"), GRANT))
+        })
         .collect()
 }
 
 fn request(session: &SessionId, question: &Question) -> RequestPermissionRequest {
     let grants = lines(&question.grants);
-    let mut text = tools::line(&question.reason, 1000);
+    let mut text = jarvis_protocol::shown_line(&question.reason, 1000);
     grants.iter().for_each(|grant| text.push_str(&format!("\n- {grant}")));
-    let title = format!("Allow `{}`?", tools::line(&question.capability, 100));
+    let title = format!("Allow `{}`?", jarvis_protocol::shown_line(&question.capability, 100));
     let mut fields = ToolCallUpdateFields::new().status(ToolCallStatus::Pending).content(vec![text.into()]);
     if question.call.is_none() {
         fields = fields.title(title);
     }
     let call = question.call.clone().unwrap_or_else(|| question.id.clone());
     let all = if grants.is_empty() { question.reason.clone() } else { grants.join(", ") };
-    let allow = tools::line(&format!("Allow once: {all}"), BUTTON);
+    let allow = jarvis_protocol::shown_line(&format!("Allow once: {all}"), BUTTON);
     let options = vec![
         PermissionOption::new(ALLOW, allow, PermissionOptionKind::AllowOnce),
         PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),

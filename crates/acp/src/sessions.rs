@@ -60,7 +60,7 @@ impl Attached {
 
     /// The title, where it is another one than was told last.
     pub fn new_title(&self, now: &str) -> Option<String> {
-        let now = crate::tools::line(now, TITLE);
+        let now = jarvis_protocol::shown_line(now, TITLE);
         let mut title = self.title.lock().unwrap_or_else(PoisonError::into_inner);
         (title.as_ref() != Some(&now)).then(|| title.insert(now).clone())
     }
@@ -178,7 +178,7 @@ impl Agent {
         let next = offset + page.sessions.len() as u64;
         let more = (next < page.total && !page.sessions.is_empty()).then(|| next.to_string());
         let sessions = page.sessions.into_iter().map(|info| {
-            let title = crate::tools::line(info.name(), TITLE);
+            let title = jarvis_protocol::shown_line(info.name(), TITLE);
             let cwd = info.workspace.unwrap_or_else(|| "/".to_owned());
             SessionInfo::new(info.id, cwd).title(title).updated_at(info.updated.to_string())
         });

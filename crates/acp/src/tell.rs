@@ -74,7 +74,7 @@ impl Teller {
             Event::ToolCompleted { call_id, name, ok, content, .. } => self.completed(call_id, name, *ok, content),
             Event::Forge { step, capability, detail } => {
                 let plan = self.growing.step(*step, capability.as_deref()).map(SessionUpdate::Plan);
-                let said = tools::line(&format!("{}: {detail}", value_name(step)), 300);
+                let said = jarvis_protocol::shown_line(&format!("{}: {detail}", value_name(step)), 300);
                 let told = match self.running.last_mut() {
                     Some(running) => {
                         running.output.push_str(&said);
@@ -214,7 +214,7 @@ impl Teller {
 
 /// Clients that know no notices show it as a thought, apart from the answer.
 pub(crate) fn notice(understands: Understands, text: &str, severity: NoticeSeverity) -> SessionUpdate {
-    let text = tools::line(text, 1000);
+    let text = jarvis_protocol::shown_line(text, 1000);
     if understands.notices { SessionUpdate::Notice(Notice::new(severity, text)) } else { thought(&format!("{text}\n")) }
 }
 

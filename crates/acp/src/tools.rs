@@ -4,7 +4,7 @@ use crate::desk::Desk;
 use agent_client_protocol::v1::schema::{
     Diff, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdateFields, ToolKind,
 };
-use jarvis_protocol::{is_deceptive, value_text};
+use jarvis_protocol::{shown_line, value_text};
 use serde_json::Value;
 
 /// Characters of a result that is shown; the whole is the raw output.
@@ -41,24 +41,7 @@ pub(crate) fn title(tool: &str, args: &Value) -> String {
         }
         other => other.to_owned(),
     };
-    line(&title, TITLE)
-}
-
-/// On one line, with what could make it read as something else made visible, and cut between characters.
-pub(crate) fn line(text: &str, most: usize) -> String {
-    let mut shown = String::new();
-    for (at, c) in text.trim().chars().enumerate() {
-        if at == most {
-            shown.push('…');
-            break;
-        }
-        match c {
-            '\n' | '\t' => shown.push(' '),
-            c if is_deceptive(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
-        }
-    }
-    shown
+    shown_line(&title, TITLE)
 }
 
 /// A call that has begun. Its place is known only where the session has a desk.

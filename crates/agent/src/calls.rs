@@ -1,7 +1,7 @@
 //! The tool calls of one reply: those that do not touch each other at once, results in the order of the calls.
 
 use crate::bootstrap::Did;
-use crate::toolbox::Toolbox;
+use crate::toolbox::{Calling, Toolbox};
 use futures::future::{BoxFuture, join_all};
 use jarvis_dispatch::{ApprovalRequest, Approver, CallError, Form};
 use jarvis_protocol::{ErrorBody, Event, ToolCall};
@@ -88,7 +88,9 @@ async fn one(
         target: "jarvis::tool", "execute_tool",
         name = call.name, id = call.id, args = %call.args, output = Empty, error = Empty,
     );
-    let outcome = tools.call(call, &mut emit, &mut InTurn(&shared.approver), cancel).instrument(span.clone()).await;
+    let mut approver = InTurn(&shared.approver);
+    let calling = Calling { call, emit: &mut emit, approver: &mut approver, cancel };
+    let outcome = tools.call(calling).instrument(span.clone()).await;
     let duration_ms = started.elapsed().as_secs_f64() * 1e3;
     let (ok, content) = match &outcome {
         Ok((value, _)) => (true, value.clone()),

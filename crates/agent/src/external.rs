@@ -2,10 +2,11 @@
 //! that it reads as much with five hundred as with ten.
 
 use crate::bootstrap::Did;
+use crate::toolbox::Calling;
 use futures::future::BoxFuture;
 use jarvis_dispatch::{Approver, CallError, check_arguments};
 use jarvis_model::ModelHandle;
-use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, Purpose, ToolCall, ToolSpec, Usage};
+use jarvis_protocol::{ErrorBody, ErrorKind, Event, Message, Purpose, ToolSpec, Usage};
 use jarvis_registry::{Shelf, Shelved};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -189,13 +190,8 @@ impl Externals {
         self.sampler.take()
     }
 
-    pub async fn call(
-        &self,
-        call: &ToolCall,
-        emit: &mut (dyn FnMut(Event) + Send),
-        approver: &mut dyn Approver,
-        cancel: &CancellationToken,
-    ) -> Result<(Value, Did), CallError> {
+    pub async fn call(&self, calling: Calling<'_>) -> Result<(Value, Did), CallError> {
+        let Calling { call, emit, approver, cancel } = calling;
         let (tool, args) = match &self.shelf {
             None => (call.name.as_str(), &call.args),
             Some(shelf) => {

@@ -23,7 +23,7 @@ mod toolbox;
 mod turn;
 mod undo;
 
-pub use agents::{Agent, AgentFolders, BrokenAgent, Catalogue, Origin};
+pub use agents::{Agent, AgentFolders, Catalogue};
 pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
 pub use checkpoint::{CheckpointError, Checkpoints, Restored, Undone, undo_last};
 pub use commands::{CommandCatalogue, CommandFolders, Definition as CommandDefinition, PromptCommand};
@@ -31,6 +31,7 @@ pub use context::{Strategy, Summary};
 pub use create::{ServerProbe, Workshop};
 pub use external::{Around, External, ExternalTool, Sampled, Sampler};
 pub use find::{Finding, find};
+pub use jarvis_dispatch::{Broken, Origin};
 pub use jarvis_model::Price;
 pub use native::unfenced;
 pub use record::Record;

@@ -1,7 +1,7 @@
 //! A conversation. It owns the history and the one model handle.
 
 use crate::{
-    agents::{AgentFolders, BrokenAgent, Delegation, Shared},
+    agents::{AgentFolders, Delegation, Shared},
     bootstrap::Bootstrap,
     checkpoint::Checkpoints,
     context::Strategy,
@@ -17,7 +17,7 @@ use crate::{
     toolbox::Toolbox,
     turn::{Front, Turn},
 };
-use jarvis_dispatch::{Approver, Dispatch};
+use jarvis_dispatch::{Approver, Broken, Dispatch};
 use jarvis_forge::Forge;
 use jarvis_memory::{Loaded, SessionStore, SessionWriter};
 use jarvis_model::{Embedder, ModelHandle};
@@ -81,10 +81,10 @@ pub struct Session {
     external: Option<Arc<dyn External>>,
     workshop: Option<Workshop>,
     /// Broken files that were told.
-    broken: Vec<BrokenAgent>,
+    broken: Vec<Broken>,
     pub(crate) checkpoints: Option<Checkpoints>,
     pub(crate) titles: Titles,
-    broken_skills: Vec<BrokenAgent>,
+    broken_skills: Vec<Broken>,
 }
 
 /// What a person says.
@@ -407,10 +407,7 @@ impl Session {
     /// The subagents there are now. A file that is none is told once.
     fn delegation(&mut self, now: &str, emit: &mut (dyn FnMut(Event) + Send)) -> Option<Delegation> {
         let catalogue = self.agents.as_ref()?.load();
-        for broken in catalogue.broken.iter().filter(|broken| !self.broken.contains(broken)) {
-            emit(Event::Notice { message: format!("no agent: {}: {}", broken.path.display(), broken.problem) });
-        }
-        self.broken = catalogue.broken;
+        tell_broken("agent", &mut self.broken, catalogue.broken, emit);
         let shared = Shared {
             forge: self.parts.forge.clone(),
             model: self.parts.model.clone(),
@@ -429,12 +426,17 @@ impl Session {
     fn skills(&mut self, emit: &mut (dyn FnMut(Event) + Send)) -> Vec<Skill> {
         let Some(workshop) = &self.workshop else { return Vec::new() };
         let catalogue = workshop.skills.load();
-        for broken in catalogue.broken.iter().filter(|broken| !self.broken_skills.contains(broken)) {
-            emit(Event::Notice { message: format!("no skill: {}: {}", broken.path.display(), broken.problem) });
-        }
-        self.broken_skills = catalogue.broken;
+        tell_broken("skill", &mut self.broken_skills, catalogue.broken, emit);
         catalogue.skills
     }
+}
+
+/// Each once, as long as it stays as it is.
+fn tell_broken(what: &str, told: &mut Vec<Broken>, now: Vec<Broken>, emit: &mut (dyn FnMut(Event) + Send)) {
+    for broken in now.iter().filter(|broken| !told.contains(broken)) {
+        emit(Event::Notice { message: broken.told(what) });
+    }
+    *told = now;
 }
 
 fn failed(error: ErrorBody, turn: &Turn, emit: &mut (dyn FnMut(Event) + Send)) -> TurnEnd {

@@ -33,6 +33,21 @@ pub(crate) struct Toolbox {
     files: Option<Arc<TurnFiles>>,
 }
 
+/// One call of a model, and whom it talks to.
+pub(crate) struct Calling<'a> {
+    pub call: &'a ToolCall,
+    pub emit: &'a mut (dyn FnMut(Event) + Send),
+    pub approver: &'a mut dyn Approver,
+    pub cancel: &'a CancellationToken,
+}
+
+impl Calling<'_> {
+    /// For a part of the way; it is gone on with afterwards.
+    fn lent(&mut self) -> Calling<'_> {
+        Calling { call: self.call, emit: &mut *self.emit, approver: &mut *self.approver, cancel: self.cancel }
+    }
+}
+
 impl Toolbox {
     pub fn new(bootstrap: Bootstrap, builtins: bool) -> Self {
         let mut specs = bootstrap::specs();
@@ -158,54 +173,38 @@ impl Toolbox {
             || self.external.as_ref().is_some_and(|external| external.changes_something(tool))
     }
 
-    pub async fn call(
-        &self,
-        call: &ToolCall,
-        emit: &mut (dyn FnMut(Event) + Send),
-        approver: &mut dyn Approver,
-        cancel: &CancellationToken,
-    ) -> Result<(Value, Did), CallError> {
+    pub async fn call<'a>(&'a self, calling: Calling<'a>) -> Result<(Value, Did), CallError> {
+        let (call, cancel) = (calling.call, calling.cancel);
         if let Some(role) = &self.role {
             role.check(&call.name)?;
             let dispatch = self.bootstrap.dispatch();
             let before = role.before(dispatch, call, cancel).await?;
-            let outcome = self.perform(call, emit, approver, cancel).await;
+            let outcome = self.perform(calling).await;
             role.after(dispatch, call, before, outcome.as_ref().map(|(value, _)| value)).await;
             return outcome;
         }
         match &self.delegation {
             Some(delegation) if call.name == DELEGATE => {
-                self.bootstrap.dispatch().gate(DELEGATE, approver).await?;
-                Ok((delegation.call(call, emit, approver, cancel).await?, Did::Other))
+                self.bootstrap.dispatch().gate(DELEGATE, &mut *calling.approver).await?;
+                Ok((delegation.call(calling).await?, Did::Other))
             }
-            _ => self.perform(call, emit, approver, cancel).await,
+            _ => self.perform(calling).await,
         }
     }
 
     /// One call, with a look at the files before and after it.
-    async fn perform(
-        &self,
-        call: &ToolCall,
-        emit: &mut (dyn FnMut(Event) + Send),
-        approver: &mut dyn Approver,
-        cancel: &CancellationToken,
-    ) -> Result<(Value, Did), CallError> {
-        let Some(files) = &self.files else { return self.act(call, emit, approver, cancel).await };
-        let followed = files.enter(call, self.bootstrap.dispatch(), emit).await;
-        let outcome = self.act(call, emit, approver, cancel).await;
+    async fn perform(&self, mut calling: Calling<'_>) -> Result<(Value, Did), CallError> {
+        let Some(files) = &self.files else { return self.act(calling).await };
+        let followed = files.enter(calling.call, self.bootstrap.dispatch(), &mut *calling.emit).await;
+        let outcome = self.act(calling.lent()).await;
         if followed {
-            files.leave(emit).await;
+            files.leave(calling.emit).await;
         }
         outcome
     }
 
-    async fn act(
-        &self,
-        call: &ToolCall,
-        emit: &mut (dyn FnMut(Event) + Send),
-        approver: &mut dyn Approver,
-        cancel: &CancellationToken,
-    ) -> Result<(Value, Did), CallError> {
+    async fn act(&self, calling: Calling<'_>) -> Result<(Value, Did), CallError> {
+        let Calling { call, emit, approver, cancel } = calling;
         // The others are decided with what they touch.
         if !builtin_specs().iter().any(|spec| spec.name == call.name) && !create::is_one(&call.name) {
             self.bootstrap.dispatch().gate(&call.name, approver).await?;
@@ -216,7 +215,7 @@ impl Toolbox {
             return memory.call(&call.name, &call.args, session, self.bootstrap.dispatch(), emit).await;
         }
         if let Some(external) = self.external.as_ref().filter(|external| external.has(&call.name)) {
-            return external.call(call, emit, approver, cancel).await;
+            return external.call(Calling { call, emit, approver, cancel }).await;
         }
         if let Some(workshop) = &self.workshop
             && call.name == SKILL

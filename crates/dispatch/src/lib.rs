@@ -10,6 +10,7 @@ mod compose;
 mod editor;
 mod error;
 mod external;
+mod folders;
 mod process;
 mod rules;
 mod run;
@@ -25,6 +26,7 @@ pub use compose::MOST_CALLS;
 pub use editor::Editor;
 pub use error::CallError;
 pub use external::ServerRequest;
+pub use folders::{Broken, Collection, Each, Folders, Found, Origin, read_text};
 pub use jarvis_audit::redact;
 pub use jarvis_policy::{
     Action as RuleAction, BEFORE as RULES_ASKED_AT, Condition as RuleCondition, Effect as RuleEffect,
@@ -36,5 +38,5 @@ pub use jarvis_sandbox::{
     Checked, Handed, NewFile, Outside, Placed, PythonServer, Server, ServerEnd, Use, UseKind, check_host,
 };
 pub use process::ProcessRequest;
-pub use rules::{BrokenRules, KeptRules, RuleBook, Rules, check_rules};
+pub use rules::{KeptRules, RuleBook, Rules, check_rules, full_path};
 pub use run::{Dispatch, Parts, Ran};

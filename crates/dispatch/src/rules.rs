@@ -1,6 +1,7 @@
 //! The rules there are: files of the workspace and of the home, read again when they change. A file that cannot be read
 //! makes everything be asked for, so that a broken one opens nothing.
 
+use crate::folders::{Broken, Collection, Each, Folders, Found, Origin};
 use crate::{ApprovalRequest, Approver, CallError, Dispatch};
 use jarvis_policy::{
     Approval, Attempt, Compiled, Deny, Effect, Given, PERMISSIONS, Reach, RuleFile, Ruling, SimpleCommand, judge,
@@ -9,14 +10,13 @@ use jarvis_protocol::{ErrorBody, ErrorKind, Grants};
 use jarvis_shell::{Context, classify};
 use serde::Serialize;
 use std::collections::HashSet;
-use std::io::{ErrorKind as IoError, Read, Write};
+use std::io::{ErrorKind as IoError, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of one file, and files of one folder.
-const MOST_BYTES: u64 = 64 << 10;
-const MOST_FILES: usize = 100;
+static COLLECTION: Collection = Collection { many: "rules", each: Each::File(&["yaml", "yml"]), built_in: &[] };
+
 /// Digests of files in which a person allowed something, one a line.
 const ALLOWED: &str = ".allowed";
 
@@ -34,18 +34,11 @@ pub struct KeptRules {
     compiled: Vec<Compiled>,
 }
 
-/// A file that is none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BrokenRules {
-    pub path: PathBuf,
-    pub problem: String,
-}
-
 /// All there is.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RuleBook {
     pub files: Vec<KeptRules>,
-    pub broken: Vec<BrokenRules>,
+    pub broken: Vec<Broken>,
 }
 
 /// What was read last, with what the files were then.
@@ -54,8 +47,7 @@ type LastRead = (Stamps, Arc<RuleBook>);
 /// Where they lie. Cheap to clone; clones share what was read.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    workspace: PathBuf,
-    home: PathBuf,
+    folders: Folders,
     read: Arc<Mutex<Option<LastRead>>>,
 }
 
@@ -65,7 +57,7 @@ type Stamps = Vec<(PathBuf, Option<(u64, i64, i64, u64)>)>;
 impl Rules {
     /// `home` is the folder of rules in jarvis's home; in a workspace they lie in `.jarvis/rules`.
     pub fn new(workspace: &Path, home: &Path) -> Rules {
-        Rules { workspace: workspace.to_owned(), home: home.to_owned(), read: Arc::default() }
+        Rules { folders: Folders::new(&COLLECTION, workspace, home), read: Arc::default() }
     }
 
     /// As they are now.
@@ -77,28 +69,24 @@ impl Rules {
         {
             return Arc::clone(book);
         }
-        let book = Arc::new(self.load(&stamps));
+        let book = Arc::new(self.load());
         *read = Some((stamps, Arc::clone(&book)));
         book
     }
 
     /// What a person said yes to: the `allow` of just this file counts from now on.
     pub fn allow(&self, bytes: &[u8]) -> std::io::Result<()> {
-        std::fs::create_dir_all(&self.home)?;
+        std::fs::create_dir_all(self.folders.of_home())?;
         let mut options = std::fs::OpenOptions::new();
-        let mut file = options.append(true).create(true).mode(0o600).open(self.home.join(ALLOWED))?;
+        let mut file = options.append(true).create(true).mode(0o600).open(self.folders.of_home().join(ALLOWED))?;
         // One write, so that two processes do not mix their lines.
         file.write_all(format!("{}\n", digest(bytes)).as_bytes())?;
         file.sync_all()
     }
 
-    fn folder(&self) -> PathBuf {
-        self.workspace.join(".jarvis/rules")
-    }
-
     fn stamps(&self) -> Stamps {
         let mut stamps = Vec::new();
-        for folder in [self.folder(), self.home.clone()] {
+        for folder in [self.folders.of_workspace(), self.folders.of_home().to_owned()] {
             let about = |path: &Path| {
                 let about = path.symlink_metadata().ok()?;
                 Some((about.len(), about.mtime(), about.mtime_nsec(), about.ino()))
@@ -112,56 +100,29 @@ impl Rules {
         stamps
     }
 
-    fn load(&self, stamps: &Stamps) -> RuleBook {
+    fn load(&self) -> RuleBook {
         let mut book = RuleBook::default();
-        let (inside, rules) = (self.workspace.join(".jarvis"), self.folder());
         let allowed = self.allowed(&mut book);
-        let link = [&inside, &rules].into_iter().find(|path| path.is_symlink());
-        if let Some(link) = link {
-            let problem = "it is a link; rules of a workspace lie in it".to_owned();
-            book.broken.push(BrokenRules { path: link.clone(), problem });
-        }
-        for (folder, own) in [(&rules, false), (&self.home, true)] {
-            if !own && link.is_some() {
-                continue;
-            }
-            if let Err(error) = std::fs::read_dir(folder)
-                && error.kind() != IoError::NotFound
-            {
-                book.broken.push(BrokenRules { path: folder.clone(), problem: error.to_string() });
-            }
-            let mut paths: Vec<&PathBuf> = stamps
-                .iter()
-                .map(|(path, _)| path)
-                .filter(|path| path.parent() == Some(folder) && is_rules(path))
-                .collect();
-            if paths.len() > MOST_FILES {
-                let problem = format!("there are {} files of rules; {MOST_FILES} are the most", paths.len());
-                book.broken.push(BrokenRules { path: folder.clone(), problem });
-                paths.truncate(MOST_FILES);
-            }
-            for path in paths {
-                let kept = read(path, own).and_then(|bytes| {
-                    let (file, compiled) = parse(&bytes)?;
-                    let may_allow = own || allowed.contains(&digest(&bytes));
-                    Ok(KeptRules { path: path.clone(), own, may_allow, file, compiled })
-                });
-                match kept.and_then(|kept| conflict(&book, &kept).map_or(Ok(kept), Err)) {
-                    Ok(kept) => book.files.push(kept),
-                    Err(problem) => book.broken.push(BrokenRules { path: path.clone(), problem }),
-                }
+        let (listed, broken) = self.folders.list();
+        book.broken.extend(broken);
+        for found in &listed {
+            let Some(path) = &found.path else { continue };
+            let kept = kept(found, path, &allowed);
+            match kept.and_then(|kept| conflict(&book, &kept).map_or(Ok(kept), Err)) {
+                Ok(kept) => book.files.push(kept),
+                Err(problem) => book.broken.push(Broken { path: path.clone(), problem }),
             }
         }
         book
     }
 
     fn allowed(&self, book: &mut RuleBook) -> HashSet<String> {
-        let path = self.home.join(ALLOWED);
+        let path = self.folders.of_home().join(ALLOWED);
         match std::fs::read_to_string(&path) {
             Ok(text) => text.lines().map(str::to_owned).collect(),
             Err(error) if error.kind() == IoError::NotFound => HashSet::new(),
             Err(error) => {
-                book.broken.push(BrokenRules { path, problem: error.to_string() });
+                book.broken.push(Broken { path, problem: error.to_string() });
                 HashSet::new()
             }
         }
@@ -228,24 +189,12 @@ pub fn attempt_of(given: &Given, workspace: &Path, home: &Path) -> Attempt {
     }
 }
 
-fn is_rules(path: &Path) -> bool {
-    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-    !hidden && path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml")
-}
-
-fn read(path: &Path, own: bool) -> Result<Vec<u8>, String> {
-    let about = if own { std::fs::metadata(path) } else { std::fs::symlink_metadata(path) };
-    // Neither a link out of somebody's repository nor a pipe, which would never end.
-    if !about.map_err(|e| e.to_string())?.is_file() {
-        return Err("it is no plain file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(format!("it has more than {} KiB", MOST_BYTES >> 10));
-    }
-    Ok(bytes)
+fn kept(found: &Found, path: &Path, allowed: &HashSet<String>) -> Result<KeptRules, String> {
+    let text = found.read()?;
+    let (file, compiled) = parse(text.as_bytes())?;
+    let own = found.origin == Origin::Home;
+    let may_allow = own || allowed.contains(&digest(text.as_bytes()));
+    Ok(KeptRules { path: path.to_owned(), own, may_allow, file, compiled })
 }
 
 fn parse(bytes: &[u8]) -> Result<(RuleFile, Vec<Compiled>), String> {
@@ -281,6 +230,13 @@ fn digest(bytes: &[u8]) -> String {
 
 /// A path as rules may name it: absolute, and relative where it lies in the workspace.
 fn places(path: &str, workspace: &Path) -> Vec<String> {
+    let full = full_path(path, workspace);
+    let below = full.strip_prefix(workspace).ok().map(|below| below.to_string_lossy().into_owned());
+    below.into_iter().chain([full.to_string_lossy().into_owned()]).collect()
+}
+
+/// Where a path that is relative to the workspace leads, by its words alone: no link is followed.
+pub fn full_path(path: &str, workspace: &Path) -> PathBuf {
     let mut full = if Path::new(path).is_absolute() { PathBuf::from("/") } else { workspace.to_owned() };
     for part in Path::new(path).components() {
         match part {
@@ -291,8 +247,7 @@ fn places(path: &str, workspace: &Path) -> Vec<String> {
             Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
         }
     }
-    let below = full.strip_prefix(workspace).ok().map(|below| below.to_string_lossy().into_owned());
-    below.into_iter().chain([full.to_string_lossy().into_owned()]).collect()
+    full
 }
 
 fn plain_host(host: &str) -> String {

@@ -1,9 +1,9 @@
-//! Files that a person names on the command line: plain ones, of a bounded size.
+//! Files that a person names on the command line: plain ones, of a bounded size. And writing files whole.
 
-use crate::error::{Outcome, unreadable, usage};
-use std::fs::OpenOptions;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use crate::error::{Outcome, disk, unreadable, usage};
+use std::fs::{OpenOptions, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// The most that is read of code, a definition or arguments, bytes.
@@ -50,4 +50,19 @@ fn bounded(from: impl Read, name: &Path, most: u64) -> Outcome<String> {
         let line = e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
         usage(format!("{} is no text in UTF-8 (line {line})", name.display()), "save it as UTF-8")
     })
+}
+
+/// Temporary file, fsync, rename: a reader sees the old file or the new one. It is for its owner alone from the
+/// beginning.
+pub fn replace(file: &Path, text: &str) -> Outcome {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)
+        .and_then(|()| tempfile::Builder::new().permissions(Permissions::from_mode(0o600)).tempfile_in(folder))
+        .and_then(|mut new| {
+            new.write_all(text.as_bytes())?;
+            new.as_file().sync_all()?;
+            new.persist(file).map_err(|e| e.error)
+        })
+        .map(|_| ())
+        .map_err(|e| disk(file, &e))
 }

@@ -1,7 +1,7 @@
 //! Images by path: named with `--image`, or in a message, as they are typed or dragged into a terminal.
 
 use crate::error::{Outcome, unreadable, usage};
-use jarvis_protocol::{Image, MAX_IMAGE_BYTES};
+use jarvis_protocol::{Image, MAX_IMAGE_BYTES, percent_decoded};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ pub fn named(text: &str, home: Option<&Path>) -> Vec<Named> {
     let mut found: Vec<Named> = Vec::new();
     for word in words(text) {
         let (path, whole) = match word.strip_prefix("file://") {
-            Some(rest) => (PathBuf::from(unescaped(rest.strip_prefix("localhost").unwrap_or(rest))), true),
+            Some(rest) => (PathBuf::from(percent_decoded(rest.strip_prefix("localhost").unwrap_or(rest))), true),
             None => match (word.strip_prefix("~/"), home) {
                 (Some(below), Some(home)) => (home.join(below), true),
                 _ => (PathBuf::from(&word), word.starts_with('/')),
@@ -94,27 +94,6 @@ fn words(text: &str) -> Vec<String> {
         .map(|w| w.strip_suffix('.').map_or(w.clone(), str::to_owned))
         .filter(|w| !w.is_empty())
         .collect()
-}
-
-/// `%20` and its like.
-fn unescaped(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// One line for a person.

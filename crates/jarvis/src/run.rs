@@ -393,7 +393,7 @@ impl Approver for AskOnTerminal {
     fn ask<'a>(&'a mut self, request: &'a ApprovalRequest) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let style = term::stderr_style();
-            let _paused = term::live::pause();
+            let (_typing, _paused) = (term::typed::pause(), term::live::pause());
             term::note(format!("{} {}", style.bold("may it?"), term::cut(&request.reason, 200)));
             for line in crate::show::asked(&request.grants, request.before.as_ref(), style) {
                 term::note(format!("  {line}"));
@@ -411,6 +411,7 @@ impl Approver for AskOnTerminal {
     fn fill<'a>(&'a mut self, form: &'a Form) -> BoxFuture<'a, Option<Value>> {
         Box::pin(async move {
             let style = term::stderr_style();
+            let (_typing, _paused) = (term::typed::pause(), term::live::pause());
             let words = term::cut(&form.message, 1000);
             term::note(format!("{} {words}", style.bold(&format!("`{}` asks:", term::flat(&form.server)))));
             term::note("  never give a password or a key here; an empty line leaves a field out");

@@ -1,13 +1,14 @@
 //! The store of secrets: `secrets.json` in jarvis's home, which nobody but its owner may read.
 
 use crate::error::{Outcome, config, disk, failed, usage};
+use crate::files::replace;
 use crate::home::Home;
 use jarvis_protocol::ErrorKind;
 use jarvis_sandbox::{EgressPolicy, SHORTEST_SECRET, Secret, Secrets};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -169,17 +170,7 @@ fn read(file: &Path) -> Outcome<Store> {
     Ok(store)
 }
 
-/// Temporary file, fsync, rename; such a file is for its owner alone from the beginning.
 fn write(file: &Path, store: &Store) -> Outcome {
     let text = serde_json::to_string_pretty(store).map_err(|e| failed(ErrorKind::Internal, e.to_string()))?;
-    let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)
-        .and_then(|()| tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o600)).tempfile_in(folder))
-        .and_then(|mut new| {
-            new.write_all(text.as_bytes())?;
-            new.as_file().sync_all()?;
-            new.persist(file).map_err(|e| e.error)
-        })
-        .map(|_| ())
-        .map_err(|e| disk(file, &e))
+    replace(file, &text)
 }

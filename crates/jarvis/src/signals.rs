@@ -39,7 +39,10 @@ impl Signals {
                 match token.is_cancelled() {
                     false => token.cancel(),
                     true if stays => term::status("it is being cancelled; Ctrl-\\ ends jarvis at once"),
-                    true => std::process::exit(130),
+                    true => {
+                        term::typed::leave();
+                        std::process::exit(130)
+                    }
                 }
             }
         });
@@ -56,6 +59,11 @@ impl Signals {
         let token = self.end.child_token();
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) = token.clone();
         token
+    }
+
+    /// Whether the last piece of work was.
+    pub fn interrupted(&self) -> bool {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner).is_cancelled()
     }
 
     pub fn end(&self) -> &CancellationToken {

@@ -1,9 +1,11 @@
 //! What a session makes for later ones is made here: the folders, and the client that MCP servers are tried with.
 
+use crate::error::Failure;
 use crate::home::Home;
+use crate::term;
 use futures::future::BoxFuture;
-use jarvis_agent::{CommandFolders, ServerProbe, SkillFolders, Workshop};
-use jarvis_protocol::ToolSpec;
+use jarvis_agent::{Broken, CommandFolders, ServerProbe, SkillFolders, Workshop};
+use jarvis_protocol::{ErrorBody, ErrorKind, ToolSpec};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -33,4 +35,19 @@ pub fn skills(home: &Home, workspace: &Path) -> SkillFolders {
 /// Where commands are looked for.
 pub fn commands(home: &Home, workspace: &Path) -> CommandFolders {
     CommandFolders::new(workspace, &home.commands())
+}
+
+/// What lies there and is none of these, such as a `skill`.
+pub fn tell(what: &str, broken: &[Broken]) {
+    broken.iter().for_each(|broken| term::note(term::flat(&broken.told(what))));
+}
+
+/// There is none of this name, or it is broken. `command` is the one that lists them.
+pub fn missing(command: &str, what: &str, name: &str, broken: &[Broken]) -> Failure {
+    Failure::from(match broken.iter().find(|broken| broken.is_called(name)) {
+        Some(broken) => ErrorBody::new(ErrorKind::Damaged, term::flat(&broken.told(what)))
+            .hint(format!("mend the file; see jarvis {command} --help")),
+        None => ErrorBody::new(ErrorKind::NotFound, format!("no {what} is called `{name}`"))
+            .hint(format!("`jarvis {command} list` shows what there is")),
+    })
 }

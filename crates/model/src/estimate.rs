@@ -218,7 +218,7 @@ mod tests {
             message.images = vec![Image::from_bytes(&head, None).unwrap()];
             estimate_message(&message) - FRAME
         };
-        assert_eq!((png(16, 16), png(750, 1000), png(9000, 9000)), (85, 1000, 1600));
+        assert_eq!((png(16, 16), png(750, 1000), png(8000, 8000)), (85, 1000, 1600));
         let tool = ToolSpec { name: "f".into(), description: "x ".repeat(100), parameters: json!({"type": "object"}) };
         assert!(prompt("m", &[], &[tool]) > 100);
     }

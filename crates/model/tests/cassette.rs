@@ -138,8 +138,9 @@ async fn images_and_reasoning_are_part_of_the_request_and_of_the_answer() {
     let file = dir.path().join("run.jsonl");
     let asking = |backend, pixel: u8, signature: &str| {
         let mut request = handle(backend, "test/m").request(vec![Message::user("一"), Message::assistant("")]);
-        request.messages[0].images =
-            vec![Image::from_bytes(&[b'G', b'I', b'F', b'8', b'9', b'a', pixel, 0, 1, 0], Some("a.gif")).unwrap()];
+        request.messages[0].images = vec![
+            Image::from_bytes(&[b'G', b'I', b'F', b'8', b'9', b'a', pixel, 0, 1, 0, 0, 0, 0], Some("a.gif")).unwrap(),
+        ];
         let blocks = vec![json!({"type": "thinking", "thinking": "", "signature": signature})];
         request.messages[1].reasoning = Some(Reasoning { model: "test/m".into(), blocks, ..Reasoning::default() });
         request

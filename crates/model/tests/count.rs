@@ -75,7 +75,7 @@ async fn the_estimate_follows_what_the_provider_counts_and_clones_share_it() {
 async fn counts_that_cannot_be_tokens_teach_nothing() {
     let short = vec![Message::user("short")];
     let mut seen = prose();
-    seen[0].images = vec![Image::from_bytes(b"GIF89a\x01\x00\x01\x00", None).unwrap()];
+    seen[0].images = vec![Image::from_bytes(b"GIF89a\x01\x00\x01\x00\x00\x00\x00", None).unwrap()];
     for (model, messages) in [
         (handle(0, false), prose()),
         (handle(50, false), prose()),
@@ -97,7 +97,7 @@ fn tools_and_images_take_room_too() {
     let bare = model.count(&prose(), &[]).count;
     assert!(model.count(&prose(), &[tool]).count > bare + 10);
     let mut seen = prose();
-    seen[0].images = vec![Image::from_bytes(b"\xff\xd8\xff\xe0", None).unwrap()];
+    seen[0].images = vec![Image::from_bytes(b"\xff\xd8\xff\xc2\x00\x0b\x08\x04\x00\x04\x00\x03", None).unwrap()];
     assert!(model.count(&seen, &[]).count >= bare + 1000);
 }
 
@@ -127,7 +127,7 @@ async fn every_call_is_counted_with_its_cost_under_its_purpose() {
 async fn a_model_that_takes_no_images_is_not_sent_any() {
     let model = handle(1, false).with_images(false);
     let mut message = Message::user("what is this?");
-    message.images = vec![Image::from_bytes(b"GIF89a\x01\x00\x01\x00", Some("猫.gif")).unwrap()];
+    message.images = vec![Image::from_bytes(b"GIF89a\x01\x00\x01\x00\x00\x00\x00", Some("猫.gif")).unwrap()];
     let error = model.request(vec![message]).send(&mut |_| {}, &CancellationToken::new()).await.unwrap_err();
     assert!(matches!(error, ModelError::NotSent { .. }));
     assert!(error.to_string().contains("mine/m") && error.to_string().contains("猫.gif"), "{error}");
@@ -211,7 +211,7 @@ mod tokenizer {
         let model = ModelHandle::new("local/test", local_traits(4096), local(config));
         let mut message = Message::user("what is this?");
         assert!(!model.count(std::slice::from_ref(&message), &[]).exact, "without the file it is an estimate");
-        message.images = vec![Image::from_bytes(b"GIF89a\x01\x00\x01\x00", None).unwrap()];
+        message.images = vec![Image::from_bytes(b"GIF89a\x01\x00\x01\x00\x00\x00\x00", None).unwrap()];
         let error = model.request(vec![message]).send(&mut |_| {}, &CancellationToken::new()).await.unwrap_err();
         assert!(matches!(error, ModelError::NotSent { .. }), "{error}");
     }

@@ -6,8 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The largest image that is taken, in bytes of the file. Providers' own limits are lower (5 to 20 MB).
-pub const MAX_IMAGE_BYTES: usize = 20 << 20;
+/// The largest image that is taken, in bytes of the file and in pixels of each side: what every provider takes. Anthropic's
+/// limits are the lowest (5 MB and 8000 × 8000 pixels, as its documentation of vision says).
+pub const MAX_IMAGE_BYTES: usize = 5 << 20;
+pub const MAX_IMAGE_SIDE: u32 = 8000;
 
 /// Cheap to clone: a conversation is copied for every request, its images are not.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +29,26 @@ enum Kind {
     Webp,
 }
 
+impl Kind {
+    fn media_type(self) -> &'static str {
+        match self {
+            Kind::Png => "image/png",
+            Kind::Jpeg => "image/jpeg",
+            Kind::Gif => "image/gif",
+            Kind::Webp => "image/webp",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Png => "PNG",
+            Kind::Jpeg => "JPEG",
+            Kind::Gif => "GIF",
+            Kind::Webp => "WebP",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     #[error("the image is empty")]
@@ -35,6 +57,12 @@ pub enum ImageError {
     Kind,
     #[error("the image has {} MB, at most {} MB are taken; make it smaller", bytes.div_ceil(1 << 20), MAX_IMAGE_BYTES >> 20)]
     TooLarge { bytes: usize },
+    #[error("it begins as {0} does, but its width and height cannot be read: it is damaged or cut off; save it anew")]
+    Damaged(&'static str),
+    #[error(
+        "the image has {width}×{height} pixels, at most {MAX_IMAGE_SIDE}×{MAX_IMAGE_SIDE} are taken; make it smaller"
+    )]
+    TooWide { width: u32, height: u32 },
     #[error("the image's data is no base64: {0}")]
     Base64(String),
     #[error("the image is said to be {said} and is {is}")]
@@ -45,8 +73,12 @@ impl Image {
     /// `source` is where it came from, for a person: a file's name, a tool.
     pub fn from_bytes(bytes: &[u8], source: Option<&str>) -> Result<Self, ImageError> {
         let kind = check(bytes)?;
+        let (width, height) = pixels(bytes).ok_or_else(|| ImageError::Damaged(kind.name()))?;
+        if width.max(height) > MAX_IMAGE_SIDE {
+            return Err(ImageError::TooWide { width, height });
+        }
         let data = STANDARD.encode(bytes).into();
-        Ok(Self { kind, data, source: source.map(Arc::from), pixels: pixels(kind, bytes) })
+        Ok(Self { kind, data, source: source.map(Arc::from), pixels: Some((width, height)) })
     }
 
     /// As tools and MCP servers hand images over.
@@ -55,18 +87,12 @@ impl Image {
         if data.len() / 4 * 3 > MAX_IMAGE_BYTES + 3 {
             return Err(ImageError::TooLarge { bytes: data.len() / 4 * 3 });
         }
-        let bytes = STANDARD.decode(data.trim()).map_err(|e| ImageError::Base64(e.to_string()))?;
-        Self::from_bytes(&bytes, source)
+        Self::from_bytes(&decoded(data)?, source)
     }
 
     /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
     pub fn media_type(&self) -> &'static str {
-        match self.kind {
-            Kind::Png => "image/png",
-            Kind::Jpeg => "image/jpeg",
-            Kind::Gif => "image/gif",
-            Kind::Webp => "image/webp",
-        }
+        self.kind.media_type()
     }
 
     /// Base64, with padding and without line breaks.
@@ -109,12 +135,14 @@ impl TryFrom<Written> for Image {
     type Error = ImageError;
 
     fn try_from(written: Written) -> Result<Self, ImageError> {
-        let image = Self::from_base64(&written.data, written.source.as_deref())?;
-        if image.media_type() != written.media_type {
+        let bytes = decoded(&written.data)?;
+        let kind = kind(&bytes)?;
+        if kind.media_type() != written.media_type {
             // Providers refuse an image whose label is wrong.
-            return Err(ImageError::Mislabelled { said: written.media_type, is: image.media_type() });
+            return Err(ImageError::Mislabelled { said: written.media_type, is: kind.media_type() });
         }
-        Ok(image)
+        // A kept session stays readable, whatever was taken when it was written.
+        Ok(Self { kind, pixels: pixels(&bytes), data: written.data, source: written.source })
     }
 }
 
@@ -131,6 +159,14 @@ fn check(bytes: &[u8]) -> Result<Kind, ImageError> {
     if bytes.len() > MAX_IMAGE_BYTES {
         return Err(ImageError::TooLarge { bytes: bytes.len() });
     }
+    kind(bytes)
+}
+
+fn decoded(data: &str) -> Result<Vec<u8>, ImageError> {
+    STANDARD.decode(data.trim()).map_err(|e| ImageError::Base64(e.to_string()))
+}
+
+fn kind(bytes: &[u8]) -> Result<Kind, ImageError> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n', ..] => Ok(Kind::Png),
         [0xFF, 0xD8, 0xFF, ..] => Ok(Kind::Jpeg),
@@ -140,50 +176,11 @@ fn check(bytes: &[u8]) -> Result<Kind, ImageError> {
     }
 }
 
-/// Width and height from the file's head; `None` where it is cut or odd, which is the provider's to refuse.
-fn pixels(kind: Kind, bytes: &[u8]) -> Option<(u32, u32)> {
-    // `count` bytes from `at` as a number, the least significant first.
-    let little = |at: usize, count: usize| {
-        bytes.get(at..at + count).map(|b| b.iter().rev().fold(0u32, |n, b| n << 8 | u32::from(*b)))
-    };
-    match kind {
-        Kind::Png => Some((big(bytes, 16, 4)?, big(bytes, 20, 4)?)),
-        Kind::Gif => Some((little(6, 2)?, little(8, 2)?)),
-        Kind::Jpeg => jpeg_pixels(bytes),
-        Kind::Webp => match bytes.get(12..16)? {
-            b"VP8 " => Some((little(26, 2)? & 0x3FFF, little(28, 2)? & 0x3FFF)),
-            b"VP8L" => {
-                let bits = little(21, 4)?;
-                Some(((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1))
-            }
-            b"VP8X" => Some((little(24, 3)? + 1, little(27, 3)? + 1)),
-            _ => None,
-        },
-    }
-}
-
-fn big(bytes: &[u8], at: usize, count: usize) -> Option<u32> {
-    bytes.get(at..at + count).map(|b| b.iter().fold(0u32, |n, b| n << 8 | u32::from(*b)))
-}
-
-/// Of the frame header, which stands behind segments of any number and length.
-fn jpeg_pixels(bytes: &[u8]) -> Option<(u32, u32)> {
-    let mut at = 2;
-    loop {
-        while *bytes.get(at)? == 0xFF {
-            at += 1;
-        }
-        match bytes[at] {
-            // The frame headers; C4, C8 and CC among them are tables.
-            0xC0..=0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => {
-                return Some((big(bytes, at + 6, 2)?, big(bytes, at + 4, 2)?));
-            }
-            0x01 | 0xD0..=0xD8 => at += 1,
-            // The picture begins, or ends, and no header came.
-            0xD9 | 0xDA => return None,
-            _ => at += 1 + big(bytes, at + 1, 2)? as usize,
-        }
-    }
+/// Width and height from the file's head; of nothing that has no picture.
+fn pixels(bytes: &[u8]) -> Option<(u32, u32)> {
+    let size = imagesize::blob_size(bytes).ok()?;
+    let side = |pixels: usize| u32::try_from(pixels).ok().filter(|pixels| *pixels > 0);
+    Some((side(size.width)?, side(size.height)?))
 }
 
 #[cfg(test)]

@@ -17,11 +17,11 @@ pub use capability::{
 };
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, ForgeStep, StopReason, Usage};
-pub use image::{Image, ImageError, MAX_IMAGE_BYTES};
+pub use image::{Image, ImageError, MAX_IMAGE_BYTES, MAX_IMAGE_SIDE};
 pub use message::{Message, Role, ToolCall, ToolSpec};
 pub use plan::{Called, Egress, ExecPlan, Execution, ExitClass, Fixed, ScriptError, Subject};
 pub use process::{Preset, ProcessLimits, ProcessPlan};
 pub use purpose::Purpose;
 pub use reasoning::Reasoning;
 pub use semver::Version;
-pub use text::{is_deceptive, kind_of, request_value, value_text};
+pub use text::{is_deceptive, kind_of, percent_decoded, request_value, shown, shown_line, value_text};

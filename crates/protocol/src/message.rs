@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn images_stay_with_their_message() {
         let mut message = Message::user("what is this?");
-        message.images = vec![Image::from_bytes(b"GIF89a\x01\x00\x01\x00", Some("a.gif")).unwrap()];
+        message.images = vec![Image::from_bytes(b"GIF89a\x01\x00\x01\x00\x00\x00\x00", Some("a.gif")).unwrap()];
         let text = serde_json::to_string(&message).unwrap();
         assert_eq!(serde_json::from_str::<Message>(&text).unwrap(), message);
     }

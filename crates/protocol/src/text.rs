@@ -1,6 +1,7 @@
 //! Small questions about text and values that several crates ask.
 
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// What a JSON value is, as a message says it: `a number`, `an array`.
 pub fn kind_of(value: &Value) -> &'static str {
@@ -27,6 +28,61 @@ pub fn value_text(value: &Value) -> String {
 pub fn is_deceptive(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// `text` with all that is deceptive as a visible escape, such as `\u{1b}`. A line that ends as on Windows ends plainly.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_deceptive) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\r' if chars.peek() == Some(&'\n') => {}
+            c if is_deceptive(c) => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The same on one line, of at most so many characters, with `…` where something was left out.
+pub fn shown_line(text: &str, most: usize) -> String {
+    let mut line = String::new();
+    for (at, c) in text.trim().chars().enumerate() {
+        if at == most {
+            line.push('…');
+            break;
+        }
+        match c {
+            '\n' | '\t' => line.push(' '),
+            c if is_deceptive(c) => line.extend(c.escape_unicode()),
+            c => line.push(c),
+        }
+    }
+    line
+}
+
+/// The path in a `file://` address: `%20` and its like as the bytes they stand for.
+pub fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                at += 3;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 const QUOTES: [(char, char); 6] = [('"', '"'), ('“', '”'), ('「', '」'), ('『', '』'), ('`', '`'), ('«', '»')];
@@ -64,6 +120,20 @@ mod tests {
         assert_eq!(request_value("倒过来：你好"), Some("你好"));
         assert_eq!(request_value("roll a die"), None);
         assert_eq!(request_value("谢谢"), None);
+    }
+
+    #[test]
+    fn what_is_shown_acts_on_nothing_and_is_cut_between_characters() {
+        assert_eq!(shown("a\r\nb\rc\u{9b}2J\t计"), "a\nb\\u{d}c\\u{9b}2J\t计");
+        assert!(matches!(shown("plain 文字\n"), Cow::Borrowed(_)));
+        assert_eq!(shown_line(" 计算\u{1b}[2J\nnext ", 4), "计算\\u{1b}[…");
+        assert_eq!(shown_line("计算", 2), "计算");
+    }
+
+    #[test]
+    fn percent_signs_are_decoded_and_what_is_none_stays() {
+        assert_eq!(percent_decoded("a%20b/%E7%8C%AB.png"), "a b/猫.png");
+        assert_eq!(percent_decoded("100%, %zz %4 猫%"), "100%, %zz %4 猫%");
     }
 
     #[test]

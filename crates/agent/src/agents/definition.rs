@@ -3,7 +3,7 @@
 use crate::bootstrap;
 use crate::context::Strategy;
 use crate::remember;
-use jarvis_dispatch::builtin_specs;
+use jarvis_dispatch::{Found, Origin, builtin_specs};
 use jarvis_memory::Document;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -14,24 +14,6 @@ const MOST_ITERATIONS: u32 = 100;
 /// The model of the conversation reads the description with every request.
 const DESCRIPTION_CHARS: usize = 300;
 const KEYS: [&str; 5] = ["name", "description", "tools", "max_iterations", "context"];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Origin {
-    Workspace,
-    Home,
-    BuiltIn,
-}
-
-impl Origin {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Origin::Workspace => "workspace",
-            Origin::Home => "home",
-            Origin::BuiltIn => "built in",
-        }
-    }
-}
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Agent {
@@ -49,13 +31,6 @@ pub struct Agent {
     pub prompt: String,
 }
 
-/// Letters (of any script), digits, `-` and `_`: a name is never a path.
-pub(crate) fn valid_name(name: &str) -> bool {
-    (1..=64).contains(&name.chars().count())
-        && name.starts_with(char::is_alphanumeric)
-        && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
-}
-
 /// Every tool that a subagent can be given.
 fn known_tools() -> Vec<String> {
     let specs = bootstrap::specs().into_iter().chain(builtin_specs()).chain(remember::specs());
@@ -63,14 +38,12 @@ fn known_tools() -> Vec<String> {
 }
 
 impl Agent {
-    pub(crate) fn parse(name: &str, text: &str, origin: Origin, path: Option<PathBuf>) -> Result<Agent, String> {
+    pub(crate) fn parse(found: &Found, text: &str) -> Result<Agent, String> {
         let document = Document::parse(text)?;
         if let Some(unknown) = document.keys().find(|key| !KEYS.contains(key)) {
             return Err(format!("`{}` is none of {}", short(unknown), KEYS.join(", ")));
         }
-        if let Some(other) = document.one("name")?.filter(|other| other != name) {
-            return Err(format!("it says that its name is `{}`; its file says `{name}`", short(&other)));
-        }
+        document.one("name")?.map_or(Ok(()), |name| found.says(&name))?;
         let description = document.one("description")?.ok_or("the head has no `description`")?;
         let tools = document.list("tools")?;
         if tools.is_empty() {
@@ -100,13 +73,13 @@ impl Agent {
         }
         let description: String = description.split_whitespace().collect::<Vec<_>>().join(" ");
         Ok(Agent {
-            name: name.to_owned(),
+            name: found.name.clone(),
             description: description.chars().take(DESCRIPTION_CHARS).collect(),
             tools,
             max_iterations,
             context: context.transpose()?,
-            origin,
-            path,
+            origin: found.origin,
+            path: found.path.clone(),
             prompt: document.text,
         })
     }
@@ -126,7 +99,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Agent, String> {
-        Agent::parse("helper", text, Origin::Home, None)
+        Agent::parse(&Found::built_in("helper", ""), text)
     }
 
     #[test]
@@ -155,16 +128,6 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_name_is_no_path() {
-        for name in ["coder", "代码审查", "a-b_2"] {
-            assert!(valid_name(name), "{name}");
-        }
-        for name in ["", "../pwn", "a/b", "a.b", ".hidden", "a b", "-x", &"a".repeat(65)] {
-            assert!(!valid_name(name), "{name}");
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::conversation::Conversation;
 use crate::native;
 use crate::remember::Memory;
 use crate::session::TurnLimits;
-use crate::toolbox::Toolbox;
+use crate::toolbox::{Calling, Toolbox};
 use crate::turn::{Front, Turn};
 use futures::future::BoxFuture;
 use jarvis_dispatch::{ApprovalRequest, Approver, CallError, Content, Dispatch};
@@ -104,23 +104,12 @@ impl Delegation {
     }
 
     /// Not `async`: this ends the circle of loop → call → loop, which has no size.
-    pub fn call<'a>(
-        &'a self,
-        call: &'a ToolCall,
-        emit: &'a mut (dyn FnMut(Event) + Send),
-        approver: &'a mut dyn Approver,
-        cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Result<Value, CallError>> {
-        Box::pin(self.delegate(call, emit, approver, cancel))
+    pub fn call<'a>(&'a self, calling: Calling<'a>) -> BoxFuture<'a, Result<Value, CallError>> {
+        Box::pin(self.delegate(calling))
     }
 
-    async fn delegate(
-        &self,
-        call: &ToolCall,
-        emit: &mut (dyn FnMut(Event) + Send),
-        approver: &mut dyn Approver,
-        cancel: &CancellationToken,
-    ) -> Result<Value, CallError> {
+    async fn delegate(&self, calling: Calling<'_>) -> Result<Value, CallError> {
+        let Calling { call, emit, approver, cancel } = calling;
         jarvis_dispatch::check_arguments(&self.spec().parameters, &call.args)
             .map_err(|problem| CallError::respond(ErrorKind::Usage, format!("{DELEGATE}: {problem}")))?;
         let text_of = |key: &str| call.args[key].as_str().unwrap_or_default();

@@ -9,10 +9,8 @@ mod evidence;
 mod role;
 mod tree;
 
-pub(crate) use catalogue::read_file;
-pub use catalogue::{AgentFolders, BrokenAgent, Catalogue};
-pub(crate) use definition::valid_name;
-pub use definition::{Agent, Origin};
+pub use catalogue::{AgentFolders, Catalogue};
+pub use definition::Agent;
 pub(crate) use delegate::{DELEGATE, Delegation, Shared};
 pub(crate) use evidence::Recorder;
 pub(crate) use role::Role;

@@ -9,12 +9,12 @@ use crate::bootstrap;
 use crate::create::CREATE_TOOL;
 use crate::remember::{RECALL, REMEMBER};
 use crate::skills::SKILL;
-use jarvis_dispatch::Dispatch;
+use jarvis_dispatch::{Dispatch, full_path};
 use jarvis_protocol::{CapabilityName, Event, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const TOO_LARGE: &str = "the workspace is too large to be followed: what commands and capabilities change in it cannot be \
@@ -192,16 +192,7 @@ impl TurnFiles {
 
     /// A path below the workspace, as the file tools understand it.
     fn below(&self, path: &str) -> Option<String> {
-        let mut full = if Path::new(path).is_absolute() { PathBuf::from("/") } else { self.workspace.clone() };
-        for part in Path::new(path).components() {
-            match part {
-                Component::Normal(name) => full.push(name),
-                Component::ParentDir => {
-                    full.pop();
-                }
-                Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
-            }
-        }
+        let full = full_path(path, &self.workspace);
         let below = full.strip_prefix(&self.workspace).ok()?.to_str()?;
         (!below.is_empty()).then(|| below.to_owned())
     }

@@ -1,15 +1,12 @@
 //! Commands: a prompt with places for arguments, as a file, for what is asked again and again: `/NAME ARGUMENTS`.
 
-use crate::agents::{BrokenAgent as Broken, Origin, read_file, valid_name};
-use jarvis_dispatch::{check_arguments, check_schema};
+use jarvis_dispatch::{Broken, Collection, Each, Folders, Found, Origin, check_arguments, check_schema};
 use jarvis_protocol::value_text;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Files of one folder.
-const MOST_FILES: usize = 100;
+static COLLECTION: Collection = Collection { many: "commands", each: Each::File(&["json"]), built_in: &[] };
 const MOST_PROMPT: usize = 32 << 10;
 
 /// What the file says.
@@ -49,10 +46,7 @@ pub struct CommandCatalogue {
 
 /// Where the files lie.
 #[derive(Debug, Clone)]
-pub struct CommandFolders {
-    workspace: PathBuf,
-    home: PathBuf,
-}
+pub struct CommandFolders(Folders);
 
 impl Definition {
     pub fn parse(text: &str) -> Result<Definition, String> {
@@ -77,6 +71,16 @@ impl Definition {
             self.expand(example).map_err(|problem| format!("its example {example}: {problem}"))?;
         }
         Ok(())
+    }
+
+    /// The names of its arguments.
+    pub fn arguments(&self) -> impl Iterator<Item = &str> {
+        self.parameters
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.as_str())
     }
 
     fn properties(&self) -> Map<String, Value> {
@@ -155,63 +159,24 @@ fn pieces(prompt: &str) -> Result<Vec<Piece<'_>>, String> {
 impl CommandFolders {
     /// `home` is the folder of commands in jarvis's home; in a workspace they lie in `.jarvis/commands`.
     pub fn new(workspace: &Path, home: &Path) -> Self {
-        Self { workspace: workspace.to_owned(), home: home.to_owned() }
+        Self(Folders::new(&COLLECTION, workspace, home))
     }
 
     pub fn load(&self) -> CommandCatalogue {
-        let mut catalogue = CommandCatalogue::default();
-        let inside = self.workspace.join(".jarvis");
-        if let Some(link) = [&inside, &inside.join("commands")].into_iter().find(|path| path.is_symlink()) {
-            let problem = "it is a link; commands of a workspace lie in it".to_owned();
-            catalogue.broken.push(Broken { path: link.clone(), problem });
-        } else {
-            catalogue.take(&inside.join("commands"), Origin::Workspace);
-        }
-        catalogue.take(&self.home, Origin::Home);
-        catalogue.commands.sort_by(|a, b| a.definition.name.cmp(&b.definition.name));
-        catalogue
+        let (commands, broken) = self.0.load(read);
+        CommandCatalogue { commands, broken }
     }
+}
+
+fn read(found: &Found, text: String) -> Result<PromptCommand, String> {
+    let definition = Definition::parse(&text)?;
+    found.says(&definition.name)?;
+    Ok(PromptCommand { definition, origin: found.origin, path: found.path.clone().unwrap_or_default() })
 }
 
 impl CommandCatalogue {
     pub fn get(&self, name: &str) -> Option<&PromptCommand> {
         self.commands.iter().find(|command| command.definition.name == name)
-    }
-
-    fn take(&mut self, folder: &Path, origin: Origin) {
-        let entries = match std::fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return,
-            Err(error) => {
-                self.broken.push(Broken { path: folder.to_owned(), problem: error.to_string() });
-                return;
-            }
-        };
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
-        paths.sort();
-        if paths.len() > MOST_FILES {
-            let problem = format!("only the first {MOST_FILES} of {} files are read", paths.len());
-            self.broken.push(Broken { path: folder.to_owned(), problem });
-            paths.truncate(MOST_FILES);
-        }
-        let nearer: Vec<String> = self.commands.iter().map(|command| command.definition.name.clone()).collect();
-        for path in paths {
-            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            if nearer.contains(&name) {
-                continue;
-            }
-            let read = read_file(&path, origin).and_then(|text| Definition::parse(&text)).and_then(|definition| {
-                match definition.name == name && valid_name(&name) {
-                    true => Ok(definition),
-                    false => Err("its name is not that of its file".to_owned()),
-                }
-            });
-            match read {
-                Ok(definition) => self.commands.push(PromptCommand { definition, origin, path }),
-                Err(problem) => self.broken.push(Broken { path, problem }),
-            }
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `SKILL.md` in the public format of agent skills: a YAML head with name and description, then instructions.
 
-use crate::agents::Origin;
+use jarvis_dispatch::Origin;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 

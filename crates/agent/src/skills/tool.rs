@@ -2,9 +2,8 @@
 
 use super::catalogue::SkillFolders;
 use super::definition::Skill;
-use crate::agents::{Origin, read_file};
 use crate::bootstrap::Did;
-use jarvis_dispatch::{CallError, Dispatch, check_arguments};
+use jarvis_dispatch::{CallError, Dispatch, Origin, check_arguments, read_text};
 use jarvis_protocol::{ErrorBody, ErrorKind, ToolSpec};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -70,7 +69,7 @@ fn read(folders: &SkillFolders, name: &str, file: Option<&str>) -> Result<String
         let body = ErrorBody::new(ErrorKind::NotFound, format!("`{name}` has no file `{shown}`"));
         return Err(body.hint(format!("it has {}", skill.files.join(", "))));
     }
-    read_file(&skill.path.join(Path::new(file)), skill.origin)
+    read_text(&skill.path.join(Path::new(file)), skill.origin)
         .map_err(|problem| ErrorBody::new(ErrorKind::Damaged, format!("{file}: {problem}")))
 }
 

@@ -1,12 +1,11 @@
 //! `jarvis agents`: the subagents that a model can give tasks to.
 
 use crate::cli::{Common, Place, unused_model};
-use crate::error::{Failure, Outcome};
+use crate::error::Outcome;
 use crate::home::Home;
-use crate::{run, term};
+use crate::{run, term, workshop};
 use clap::Subcommand;
-use jarvis_agent::{Agent, BrokenAgent, Catalogue};
-use jarvis_protocol::{ErrorBody, ErrorKind};
+use jarvis_agent::{Agent, Catalogue};
 use serde_json::json;
 
 const PLACES: &str = "\
@@ -59,7 +58,7 @@ pub fn list(catalogue: &Catalogue, json: bool) -> Outcome {
         term::line(format_args!("  {}", term::flat(&agent.description)))?;
         term::line(format_args!("  {}", agent.tools.join(", ")))?;
     }
-    catalogue.broken.iter().for_each(|broken| term::note(problem(broken)));
+    workshop::tell("agent", &catalogue.broken);
     Ok(())
 }
 
@@ -72,22 +71,9 @@ fn about(agent: &Agent) -> serde_json::Value {
     shown
 }
 
-fn problem(broken: &BrokenAgent) -> String {
-    format!("{} is no agent: {}", term::flat(&broken.path.display().to_string()), term::flat(&broken.problem))
-}
-
 fn show(catalogue: &Catalogue, name: &str, json: bool) -> Outcome {
-    let Some(agent) = catalogue.get(name) else {
-        let broken = catalogue.broken.iter().find(|broken| broken.path.file_stem().is_some_and(|stem| stem == name));
-        let body = match broken {
-            Some(broken) => {
-                ErrorBody::new(ErrorKind::Damaged, problem(broken)).hint("mend the file; see jarvis agents --help")
-            }
-            None => ErrorBody::new(ErrorKind::NotFound, format!("no agent is called `{name}`"))
-                .hint("`jarvis agents list` shows what there is"),
-        };
-        return Err(Failure::from(body));
-    };
+    let missing = || workshop::missing("agents", "agent", name, &catalogue.broken);
+    let agent = catalogue.get(name).ok_or_else(missing)?;
     if json {
         return term::json(agent);
     }

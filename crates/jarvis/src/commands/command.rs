@@ -2,12 +2,11 @@
 
 use super::ask::Said;
 use crate::cli::{Common, Place, Turn, unused_model};
-use crate::error::{Failure, Outcome, usage};
+use crate::error::{Outcome, usage};
 use crate::home::Home;
 use crate::{run, term, workshop};
 use clap::Subcommand;
-use jarvis_agent::{BrokenAgent, CommandCatalogue, PromptCommand};
-use jarvis_protocol::{ErrorBody, ErrorKind};
+use jarvis_agent::{CommandCatalogue, PromptCommand};
 
 const PLACES: &str = "\
 A command is a file NAME.json in .jarvis/commands of the workspace, or in commands of jarvis's home; the nearest of a name
@@ -67,8 +66,7 @@ pub fn expand(command: &PromptCommand, arguments: &str) -> Outcome<String> {
     let definition = &command.definition;
     let read = definition.read_arguments(arguments).and_then(|args| definition.expand(&args));
     read.map_err(|problem| {
-        let properties = definition.parameters.get("properties").and_then(|p| p.as_object());
-        let names: Vec<String> = properties.into_iter().flatten().map(|(name, _)| format!("{name}=…")).collect();
+        let names: Vec<String> = definition.arguments().map(|name| format!("{name}=…")).collect();
         usage(format!("{}: {problem}", definition.name), format!("{} {}", definition.name, names.join(" ")))
     })
 }
@@ -84,27 +82,12 @@ fn list(catalogue: &CommandCatalogue, json: bool) -> Outcome {
     if catalogue.commands.is_empty() {
         term::status("there are no commands yet");
     }
-    catalogue.broken.iter().for_each(|broken| term::note(problem(broken)));
+    workshop::tell("command", &catalogue.broken);
     Ok(())
 }
 
-fn problem(broken: &BrokenAgent) -> String {
-    format!("{} is no command: {}", term::flat(&broken.path.display().to_string()), term::flat(&broken.problem))
-}
-
 fn find<'a>(catalogue: &'a CommandCatalogue, name: &str) -> Outcome<&'a PromptCommand> {
-    if let Some(command) = catalogue.get(name) {
-        return Ok(command);
-    }
-    let broken = catalogue.broken.iter().find(|broken| broken.path.file_stem().is_some_and(|stem| stem == name));
-    let body = match broken {
-        Some(broken) => {
-            ErrorBody::new(ErrorKind::Damaged, problem(broken)).hint("mend the file; see jarvis command --help")
-        }
-        None => ErrorBody::new(ErrorKind::NotFound, format!("no command is called `{name}`"))
-            .hint("`jarvis command list` shows what there is"),
-    };
-    Err(Failure::from(body))
+    catalogue.get(name).ok_or_else(|| workshop::missing("command", "command", name, &catalogue.broken))
 }
 
 fn show(command: &PromptCommand, json: bool) -> Outcome {

@@ -3,9 +3,9 @@
 use crate::cli::{Common, Place, unused_model};
 use crate::error::{Failure, Outcome};
 use crate::home::Home;
-use crate::{run, term};
+use crate::{run, term, workshop};
 use clap::Subcommand;
-use jarvis_dispatch::{BrokenRules, KeptRules, RuleBook, RuleEntry, check_rules};
+use jarvis_dispatch::{Broken, KeptRules, RuleBook, RuleEntry, check_rules};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,9 @@ const PLACES: &str = "\
 Rules are YAML files in .jarvis/rules of the workspace, and in rules of jarvis's home. Deny wins over ask, ask over allow. An
 allow counts in a file of the home, or where a person said yes to just that file; it never opens what config closes. While a
 file cannot be read, everything is asked for.";
+
+/// One of them, in a sentence.
+const FILE: &str = "file of rules";
 
 #[derive(Debug, Subcommand)]
 #[command(
@@ -83,12 +86,8 @@ fn list(book: &RuleBook, json: bool) -> Outcome {
     if book.files.is_empty() {
         term::status("there are no rules yet");
     }
-    book.broken.iter().for_each(|broken| term::note(problem(broken)));
+    workshop::tell(FILE, &book.broken);
     Ok(())
-}
-
-fn problem(broken: &BrokenRules) -> String {
-    format!("{} is no file of rules: {}", term::flat(&broken.path.display().to_string()), term::flat(&broken.problem))
 }
 
 fn show(book: &RuleBook, id: &str, json: bool) -> Outcome {
@@ -105,7 +104,7 @@ fn show(book: &RuleBook, id: &str, json: bool) -> Outcome {
 }
 
 fn check(book: &RuleBook, files: Vec<PathBuf>, workspace: &Path, json: bool) -> Outcome {
-    let mut problems: Vec<BrokenRules> = Vec::new();
+    let mut problems: Vec<Broken> = Vec::new();
     let mut fine = 0;
     if files.is_empty() {
         problems.extend(book.broken.iter().cloned());
@@ -115,13 +114,13 @@ fn check(book: &RuleBook, files: Vec<PathBuf>, workspace: &Path, json: bool) -> 
         let read = std::fs::read(&path).map_err(|e| e.to_string());
         match read.and_then(|bytes| check_rules(&bytes, workspace, &run::person_or_root())) {
             Ok(file) => fine += file.rules.len(),
-            Err(problem) => problems.push(BrokenRules { path, problem }),
+            Err(problem) => problems.push(Broken { path, problem }),
         }
     }
     if json {
         term::json(&json!({"fine": fine, "problems": problems}))?;
     } else {
-        problems.iter().try_for_each(|broken| term::line(problem(broken)))?;
+        problems.iter().try_for_each(|broken| term::line(term::flat(&broken.told(FILE))))?;
         term::status(format!("{fine} rules are as they should be, {} files are not", problems.len()));
     }
     if problems.is_empty() {

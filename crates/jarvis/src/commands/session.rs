@@ -215,7 +215,11 @@ fn export(store: &SessionStore, args: &Export, json: bool) -> Outcome {
     let by_name = || args.out.as_ref().and_then(|out| out.extension()).map(|end| end == "json");
     let as_json = args.format.map(|format| format == Format::Json).or_else(by_name).unwrap_or(json);
     let id = find(store, &args.id)?.id;
-    let text = if as_json { store.export_json(&id)? } else { store.export_markdown(&id)? };
+    // Also in a file nothing acts on a terminal: it will be looked at on one.
+    let text = match as_json {
+        true => term::plain_json(&store.export_json(&id)?),
+        false => term::safe(&store.export_markdown(&id)?).into_owned(),
+    };
     let Some(out) = &args.out else { return term::text(text) };
     // Nobody else's to read, as the session itself.
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(out);

@@ -1,12 +1,11 @@
 //! `jarvis skill`: how things are done here, as a model finds it.
 
 use crate::cli::{Common, Place, unused_model};
-use crate::error::{Failure, Outcome, disk};
+use crate::error::{Outcome, disk};
 use crate::home::Home;
 use crate::{run, term, workshop};
 use clap::Subcommand;
-use jarvis_agent::{BrokenAgent, Origin, Skill, SkillCatalogue};
-use jarvis_protocol::{ErrorBody, ErrorKind};
+use jarvis_agent::{Origin, Skill, SkillCatalogue};
 use serde_json::json;
 use std::path::Path;
 
@@ -67,7 +66,7 @@ fn list(catalogue: &SkillCatalogue, json: bool) -> Outcome {
     if catalogue.skills.is_empty() {
         term::status("there are no skills yet");
     }
-    catalogue.broken.iter().for_each(|broken| term::note(problem(broken)));
+    workshop::tell("skill", &catalogue.broken);
     Ok(())
 }
 
@@ -80,23 +79,8 @@ fn about(skill: &Skill) -> serde_json::Value {
     shown
 }
 
-fn problem(broken: &BrokenAgent) -> String {
-    format!("{} is no skill: {}", term::flat(&broken.path.display().to_string()), term::flat(&broken.problem))
-}
-
 fn find<'a>(catalogue: &'a SkillCatalogue, name: &str) -> Outcome<&'a Skill> {
-    if let Some(skill) = catalogue.get(name) {
-        return Ok(skill);
-    }
-    let broken = catalogue.broken.iter().find(|broken| broken.path.file_name().is_some_and(|file| file == name));
-    let body = match broken {
-        Some(broken) => {
-            ErrorBody::new(ErrorKind::Damaged, problem(broken)).hint("mend its SKILL.md; see jarvis skill --help")
-        }
-        None => ErrorBody::new(ErrorKind::NotFound, format!("no skill is called `{name}`"))
-            .hint("`jarvis skill list` shows what there is"),
-    };
-    Err(Failure::from(body))
+    catalogue.get(name).ok_or_else(|| workshop::missing("skill", "skill", name, &catalogue.broken))
 }
 
 fn show(skill: &Skill, json: bool) -> Outcome {

@@ -2,11 +2,11 @@
 
 use super::{parse, read};
 use crate::error::{Outcome, config, disk, failed, usage};
+use crate::files::replace;
 use crate::home::Home;
 use jarvis_protocol::ErrorKind;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, Table, Value};
 
@@ -30,10 +30,10 @@ pub fn set(home: &Home, path: &str, raw: &str) -> Outcome<String> {
         if let Err(problem) = parse(&as_text, &file) {
             return Err(refused(path, raw, &changed, &file, problem));
         }
-        write(&file, &as_text)?;
+        replace(&file, &as_text)?;
         return Ok(Value::from(raw).to_string());
     }
-    write(&file, &changed)?;
+    replace(&file, &changed)?;
     Ok(shown)
 }
 
@@ -89,7 +89,7 @@ fn change<T>(home: &Home, path: &[&str], work: impl FnOnce(&mut Table) -> Outcom
     let done = work(table)?;
     let changed = document.to_string();
     parse(&changed, &file)?;
-    write(&file, &changed)?;
+    replace(&file, &changed)?;
     Ok(done)
 }
 
@@ -179,20 +179,6 @@ pub fn edit(home: &Home, editor: &str) -> Outcome<bool> {
         crate::term::note(format!("what you wrote is kept in {}", kept.display()));
         return Err(problem);
     }
-    write(&file, &changed)?;
+    replace(&file, &changed)?;
     Ok(true)
-}
-
-/// Temporary file, fsync, rename: a reader sees the old file or the new one.
-fn write(file: &Path, text: &str) -> Outcome {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)
-        .and_then(|()| tempfile::NamedTempFile::new_in(folder))
-        .and_then(|mut new| {
-            new.write_all(text.as_bytes())?;
-            new.as_file().sync_all()?;
-            new.persist(file).map_err(|e| e.error)
-        })
-        .map(|_| ())
-        .map_err(|e| disk(file, &e))
 }

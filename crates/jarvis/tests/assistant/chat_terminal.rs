@@ -302,9 +302,119 @@ fn a_yes_that_was_typed_before_the_question_is_no_answer_to_it() {
     assert_eq!(home.run(&["cap", "list", "--json"]).ok().json()["capabilities"], json!([]));
     terminal.keys("n\r");
     terminal.until("That is all.");
+    // It is not sent either: it stands in the line, for the person to look at.
+    prompted(&mut terminal);
+    terminal.until("y");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(provider.requests.lock().unwrap().len(), 3);
+    terminal.keys("\u{3}");
+    prompted(&mut terminal);
     terminal.keys("/exit\r");
     assert_eq!(terminal.ended(), 0);
     assert_eq!(home.run(&["cap", "list", "--json"]).ok().json()["capabilities"], json!([]));
+}
+
+#[test]
+fn what_is_typed_ahead_is_not_mixed_with_the_answer_and_is_sent_in_its_turn() {
+    let later = |text| Reply::Later(Duration::from_millis(1500), Box::new(Reply::Text(text)));
+    for columns in [60, 100] {
+        let provider = Provider::start(vec![later("First."), later("Second."), Reply::Text("Third.")]);
+        let home = Home::new().config(&provider.patient_config(50));
+        let screen = Screen { columns, colour: true, kind: "xterm" };
+        let Some(mut terminal) = Terminal::like(&screen, &home, &["chat"]) else { return };
+        prompted(&mut terminal);
+        terminal.keys("one\r");
+        provider.was_asked(1);
+        // A message of two lines by a paste, and the beginning of another.
+        terminal.keys("two\u{1b}[200~\n2二\u{1b}[201~\rthree 三");
+        let before = terminal.until("First.");
+        assert!(!before.contains("two") && !before.contains("三"), "{before:?}");
+        let before = terminal.until("two");
+        assert!(before.contains("you"), "{before:?}");
+        let before = terminal.until("Second.");
+        assert!(!before.contains('三'), "{before:?}");
+        prompted(&mut terminal);
+        terminal.until("three 三");
+        terminal.keys(" more\r");
+        terminal.until("Third.");
+        prompted(&mut terminal);
+        // It is in the history, as if it had been typed then.
+        terminal.keys("\u{12}2二");
+        terminal.until("2二");
+        terminal.keys("\u{3}\u{3}");
+        std::thread::sleep(Duration::from_millis(300));
+        terminal.keys("\u{4}");
+        assert_eq!(terminal.ended(), 0);
+        let said = said(&provider);
+        assert!(said[1].contains("two\n2二") && said[2].contains("three 三 more"), "{said:?}");
+    }
+}
+
+#[test]
+fn who_cancels_a_turn_has_what_was_to_follow_in_the_line() {
+    let provider = Provider::start(vec![Reply::Hangs, Reply::Text("Good.")]);
+    let home = Home::new().config(&provider.patient_config(50));
+    let Some(mut terminal) = Terminal::start(&home, &["chat"]) else { return };
+    prompted(&mut terminal);
+    terminal.keys("think for long\r");
+    provider.was_asked(1);
+    terminal.keys("and then this\r");
+    std::thread::sleep(Duration::from_millis(300));
+    terminal.keys("\u{3}");
+    terminal.until("cancelled");
+    prompted(&mut terminal);
+    terminal.until("and then this");
+    assert_eq!(provider.requests.lock().unwrap().len(), 1);
+    terminal.keys("!\r");
+    terminal.until("Good.");
+    prompted(&mut terminal);
+    terminal.keys("\u{4}");
+    assert_eq!(terminal.ended(), 0);
+    assert!(said(&provider)[1].contains("and then this!"), "{:?}", said(&provider));
+}
+
+#[test]
+fn commands_and_skills_of_a_person_are_completed_and_listed() {
+    let provider = answering("well");
+    let home = Home::new().config(&provider.config());
+    home.write(
+        "commands/review.json",
+        r#"{"name": "review", "description": "Looks at a file.", "prompt": "Review {{path}} for {{focus}}.",
+            "parameters": {"type": "object", "required": ["path"], "properties": {
+                "path": {"type": "string"}, "focus": {"type": "string", "default": "all"}}}}"#,
+    );
+    home.write(
+        ".jarvis/skills/日报/SKILL.md",
+        "---\nname: 日报\ndescription: Collects what was done.\n---\nlook at git",
+    );
+    // What jarvis has itself keeps its meaning.
+    home.write(".jarvis/skills/cost/SKILL.md", "---\nname: cost\ndescription: another\n---\nx");
+    let Some(mut terminal) = Terminal::like(&NARROW, &home, &["chat"]) else { return };
+    prompted(&mut terminal);
+    terminal.keys("/rev\t");
+    terminal.until("/review ");
+    terminal.keys("pa\t");
+    terminal.until("path=");
+    terminal.keys("a.rs foc\t");
+    terminal.until("focus=");
+    terminal.keys("速度\r");
+    terminal.until("well");
+    prompted(&mut terminal);
+    terminal.keys("/日\t\r");
+    terminal.until("well");
+    prompted(&mut terminal);
+    terminal.keys("/help\r");
+    let help = terminal.until("Tab completes");
+    for part in ["/review ", "path=…", "Looks at a file.", "/日报 ", "skill: Collects what was done."] {
+        assert!(help.contains(part), "{part}: {help:?}");
+    }
+    assert!(!help.contains("another"), "{help:?}");
+    prompted(&mut terminal);
+    terminal.keys("/exit\r");
+    assert_eq!(terminal.ended(), 0);
+    let said = said(&provider);
+    assert!(said[0].contains("Review a.rs for 速度."), "{said:?}");
+    assert!(said[1].contains("Read the skill `日报` and do as it says."), "{said:?}");
 }
 
 const ANSWER: &str = "## Result\n\nIt is **forty-two**, which is `six` times seven; a longer sentence follows so that it \

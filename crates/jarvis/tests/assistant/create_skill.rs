@@ -233,7 +233,10 @@ fn skills_of_the_home_and_of_other_agents_are_read_and_a_broken_one_is_told_once
     assert!(told[4].contains("no skill is called") && !told.concat().contains("TOP SECRET"), "{told:?}");
     let notices: Vec<&Value> = events.iter().filter(|e| e["type"] == "notice").collect();
     assert_eq!(notices.len(), 2, "{notices:?}");
-    assert!(notices[0]["message"].to_string().contains("bad: ") && notices[1]["message"].to_string().contains("leak"));
+    assert!(
+        notices[0]["message"].to_string().contains("bad is no skill: ")
+            && notices[1]["message"].to_string().contains("leak")
+    );
 
     // Two messages in one conversation: told with the first alone.
     let provider = crate::common::provider::Provider::start(vec![Reply::Text("one"), Reply::Text("two")]);

@@ -504,7 +504,8 @@ fn agents_are_files_and_a_broken_one_hides_no_other() {
     // In a turn the broken ones are told, and the others work.
     let (told, turned) = bench.one(json!({"agent": "coder", "task": "TASK"}), vec![Reply::Text("Read.")]);
     told.fine();
-    let notes = turned.events.iter().filter(|e| e["type"] == "notice" && e["message"].to_string().contains("no agent"));
+    let notes =
+        turned.events.iter().filter(|e| e["type"] == "notice" && e["message"].to_string().contains("is no agent: "));
     assert_eq!(notes.count(), 4);
     // No model makes or changes one.
     let path = ".jarvis/agents/coder.md";

@@ -315,7 +315,7 @@ fn a_changed_audit_record_is_found() {
 }
 
 #[test]
-fn nothing_a_capability_says_acts_on_the_terminal_and_a_pipe_gets_it_exact() {
+fn nothing_a_capability_says_acts_on_a_terminal_and_json_has_it_exact() {
     let home = prepared(&definition(), CODE);
     let mut hostile = definition();
     hostile["examples"] = json!([{"args": {"text": "abc"}, "returns": "\u{1b}[2J\u{9b}\u{202e}abc"}]);
@@ -330,7 +330,7 @@ fn nothing_a_capability_says_acts_on_the_terminal_and_a_pipe_gets_it_exact() {
         let args = json!({"text": text}).to_string();
         home.run(&[&["cap", "run", "reverse_text", "--args", args.as_str()], more].concat())
     };
-    assert_eq!(run("x", &[]).ok().out, "\u{1b}[2J\u{9b}\u{202e}x\n");
+    assert_eq!(run("x", &[]).ok().out, "\\u{1b}[2J\\u{9b}\\u{202e}x\n");
     let acts = ['\u{1b}', '\u{9b}', '\u{202e}'];
     let json = run("x", &["--json"]).ok();
     assert!(!json.out.contains(acts), "{:?}", json.out);

@@ -49,12 +49,16 @@ fn what_cannot_be_shown_is_told_before_anything_is_sent() {
     let (home, provider) = home_of(vec![]);
     home.write("words.png", "no image at all");
     std::fs::File::create(home.file("huge.png")).unwrap().set_len(30 << 20).unwrap();
+    std::fs::write(home.file("cut.png"), &png()[..12]).unwrap();
+    std::fs::write(home.file("wide.gif"), b"GIF89a\x28\x23\x01\x00 and more").unwrap();
     for (path, says) in [
         ("gone.png", "gone.png cannot be read"),
         ("words.png", "no PNG, JPEG, GIF or WebP"),
         (".", "is no file"),
         ("/dev/zero", "is no file"),
-        ("huge.png", "at most 20 MB"),
+        ("huge.png", "at most 5 MB"),
+        ("cut.png", "damaged or cut off"),
+        ("wide.gif", "9000×1 pixels, at most 8000×8000"),
     ] {
         let _ = home.run(&["--image", path, "what is this?"]).failed(2, &[says, "hint:"]);
     }

@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 use jarvis_dispatch::{ApprovalRequest, Approver};
-use jarvis_protocol::is_deceptive;
+use jarvis_protocol::shown_line;
 use rmcp::model::{
     BooleanSchema, ClientResult, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationSchema, InputRequest, InputRequiredResult, InputResponses, PrimitiveSchemaDefinition, ServerRequest,
@@ -117,8 +117,11 @@ fn allowed(result: &ElicitResult) -> bool {
 }
 
 fn form(request: &ApprovalRequest) -> ElicitRequestParams {
-    let mut message =
-        format!("May the capability `{}` be used with this?\n{}", plain(&request.capability), plain(&request.reason));
+    let mut message = format!(
+        "May the capability `{}` be used with this?\n{}",
+        shown_line(&request.capability, GRANT_CHARS),
+        shown_line(&request.reason, GRANT_CHARS)
+    );
     for grant in grants(request) {
         message.push_str("\n- ");
         message.push_str(&grant);
@@ -135,22 +138,7 @@ fn form(request: &ApprovalRequest) -> ElicitRequestParams {
 /// Each grant on a line of its own that cannot look like another.
 pub(crate) fn grants(request: &ApprovalRequest) -> Vec<String> {
     let lists = request.grants.lists().into_iter();
-    lists.flat_map(|(kind, list)| list.iter().map(move |grant| plain(&format!("{kind} {grant}")))).collect()
-}
-
-/// On one line, with what could hide a part of it made visible.
-fn plain(text: &str) -> String {
-    let mut shown = String::new();
-    for (count, c) in text.chars().enumerate() {
-        if count == GRANT_CHARS {
-            shown.push('…');
-            break;
-        }
-        match c {
-            '\n' | '\t' => shown.push(' '),
-            c if is_deceptive(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
-        }
-    }
-    shown
+    lists
+        .flat_map(|(kind, list)| list.iter().map(move |grant| shown_line(&format!("{kind} {grant}"), GRANT_CHARS)))
+        .collect()
 }

@@ -20,7 +20,7 @@ fn with(messages: Vec<Message>) -> Request {
 #[test]
 fn openai_gets_images_as_data_addresses_and_those_of_tools_behind_all_results() {
     let body = sent(Wire::OpenAi, &endpoint(OPENAI, "m"), &with(rich_round()));
-    let part = json!({"type": "image_url", "image_url": {"url": "data:image/gif;base64,R0lGODlhAQABAA=="}});
+    let part = json!({"type": "image_url", "image_url": {"url": "data:image/gif;base64,R0lGODlhAQABAAAAAA=="}});
     assert_eq!(body["messages"][1]["content"], json!([{"type": "text", "text": "数一数"}, part, part]));
     let roles: Vec<_> = body["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["system", "user", "assistant", "tool", "tool", "user"]);
@@ -38,7 +38,7 @@ fn anthropic_gets_images_as_blocks_before_the_text_and_within_results() {
     messages[4].images = vec![image()];
     let body = sent(Wire::Anthropic, &endpoint(ANTHROPIC, "m"), &with(messages));
     let block = json!({"type": "image", "source":
-        {"type": "base64", "media_type": "image/gif", "data": "R0lGODlhAQABAA=="}});
+        {"type": "base64", "media_type": "image/gif", "data": "R0lGODlhAQABAAAAAA=="}});
     let asked = &body["messages"][0]["content"];
     assert_eq!((&asked[0], &asked[1], &asked[2]["text"]), (&block, &block, &json!("数一数")));
     let results = body["messages"][2]["content"].as_array().unwrap();

@@ -43,7 +43,7 @@ pub(super) fn tool_round() -> Vec<Message> {
 }
 
 pub(super) fn image() -> Image {
-    Image::from_bytes(b"GIF89a\x01\x00\x01\x00", Some("a.gif")).unwrap()
+    Image::from_bytes(b"GIF89a\x01\x00\x01\x00\x00\x00\x00", Some("a.gif")).unwrap()
 }
 
 /// A round with images from a person and a tool, and reasoning in every form.

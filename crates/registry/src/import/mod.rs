@@ -17,7 +17,7 @@ pub(crate) use names::numbered;
 use crate::digest::digest;
 use crate::types::Damaged;
 use files::Folder;
-use jarvis_protocol::{Capability, Status};
+use jarvis_protocol::{Capability, Status, percent_decoded};
 use serde_json::Value;
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
@@ -146,7 +146,7 @@ fn local(source: &str) -> Result<(PathBuf, bool), PortError> {
         if scheme != "file" || !path.starts_with('/') {
             return Err(PortError::Remote(source.to_owned()));
         }
-        return Ok((PathBuf::from(unescaped(path)), true));
+        return Ok((PathBuf::from(percent_decoded(path)), true));
     }
     // `git@host:path`; a path with a colon that is there is a path.
     let before = source.split('/').next().unwrap_or_default();
@@ -154,27 +154,6 @@ fn local(source: &str) -> Result<(PathBuf, bool), PortError> {
         return Err(PortError::Remote(source.to_owned()));
     }
     Ok((PathBuf::from(source), false))
-}
-
-/// `%e4` as its byte.
-fn unescaped(path: &str) -> String {
-    let bytes = path.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let byte = path.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match byte.filter(|_| bytes[at] == b'%') {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]

@@ -24,6 +24,11 @@ struct Parameter {
     python: String,
 }
 
+/// The names of the parameters that a schema requires.
+fn required(schema: &Value) -> BTreeSet<&str> {
+    schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
 impl Wanted {
     pub fn of(tool: &Tool) -> Result<Wanted, String> {
         let name = &tool.name;
@@ -37,14 +42,7 @@ impl Wanted {
         if tool.parameters.get("type").is_some_and(|kind| kind != "object") {
             return Err(format!("the parameters of {name} are of type object"));
         }
-        let required: Vec<&str> = tool
-            .parameters
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let required = required(&tool.parameters);
         let mut parameters = Vec::new();
         for (parameter_name, schema) in
             tool.parameters.get("properties").and_then(Value::as_object).into_iter().flatten()
@@ -139,14 +137,7 @@ pub(super) fn compare(wanted: &[Wanted], listed: &[ToolSpec]) -> Result<(), Stri
         if theirs != ours {
             return differs(format!("takes {theirs:?} and not {ours:?}"));
         }
-        let required: BTreeSet<&str> = found
-            .parameters
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let required = required(&found.parameters);
         for parameter in &tool.parameters {
             let name = parameter.name.as_str();
             if required.contains(name) != parameter.required {

@@ -1,5 +1,6 @@
 //! What Tab offers: the commands, and what a command takes.
 
+use super::own::Own;
 use super::slash::{self, Offer};
 use crate::config::Settings;
 use crate::home::Home;
@@ -16,6 +17,7 @@ pub struct Commands {
     pub settings: Settings,
     pub home: Home,
     pub workspace: String,
+    pub own: Own,
 }
 
 impl Completer for Commands {
@@ -40,10 +42,13 @@ impl Commands {
             return Vec::new();
         }
         let Some((name, argument)) = typed.split_once(' ') else {
-            let fits = slash::ALL.iter().filter(|slash| slash.name.starts_with(typed));
-            return fits.map(|s| (s.name.to_owned(), s.about.to_owned(), s.offer != Offer::Nothing)).collect();
+            let known = slash::ALL.iter().map(|s| (s.name.to_owned(), s.about.to_owned(), s.offer != Offer::Nothing));
+            let own = self.own.words().into_iter().map(|word| (word.name, word.about, !word.arguments.is_empty()));
+            return known.chain(own).filter(|(name, ..)| name.starts_with(typed)).collect();
         };
-        let Some(slash) = slash::ALL.iter().find(|slash| slash.name == name) else { return Vec::new() };
+        let Some(slash) = slash::ALL.iter().find(|slash| slash.name == name) else {
+            return self.arguments(name, argument);
+        };
         let all = match slash.offer {
             Offer::Nothing => Vec::new(),
             Offer::Models => model::known(&self.settings),
@@ -51,6 +56,16 @@ impl Commands {
         };
         let fits = all.into_iter().filter(|(value, _)| value.starts_with(argument));
         fits.map(|(value, about)| (value, about, false)).collect()
+    }
+
+    /// Of a person's own command: those that are not there yet.
+    fn arguments(&self, name: &str, typed: &str) -> Vec<(String, String, bool)> {
+        let Some(word) = self.own.words().into_iter().find(|word| word.name == name) else { return Vec::new() };
+        let (before, begun) = typed.rsplit_once(char::is_whitespace).unwrap_or(("", typed));
+        let given = |argument: &str| before.split_whitespace().any(|word| word.starts_with(argument));
+        let offers = word.arguments.into_iter().map(|argument| argument + "=");
+        let fits = offers.filter(|argument| argument.starts_with(begun) && !given(argument));
+        fits.map(|argument| (argument, word.about.clone(), false)).collect()
     }
 
     /// Nothing is offered where they cannot be read; the command itself says why.

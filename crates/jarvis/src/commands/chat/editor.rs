@@ -1,10 +1,11 @@
 //! The line that a person types on a terminal: keys, history, menu.
 
 use super::complete::Commands;
+use crate::error::Outcome;
 use crate::term;
 use reedline::{
-    ColumnarMenu, DefaultPrompt, DefaultPromptSegment, EditCommand, EditMode, Emacs, FileBackedHistory, KeyCode,
-    KeyModifiers, MenuBuilder, PromptEditMode, Reedline, ReedlineEvent, ReedlineMenu, ReedlineRawEvent,
+    ColumnarMenu, DefaultPrompt, DefaultPromptSegment, EditCommand, EditMode, Emacs, FileBackedHistory, HistoryItem,
+    KeyCode, KeyModifiers, MenuBuilder, PromptEditMode, Reedline, ReedlineEvent, ReedlineMenu, ReedlineRawEvent,
     default_emacs_keybindings,
 };
 use std::path::PathBuf;
@@ -14,8 +15,28 @@ use std::sync::atomic::AtomicBool;
 const MENU: &str = "commands";
 const HISTORY: usize = 2000;
 
+const NAME: &str = "you";
+
 pub fn prompt() -> DefaultPrompt {
-    DefaultPrompt::new(DefaultPromptSegment::Basic("you".to_owned()), DefaultPromptSegment::Empty)
+    DefaultPrompt::new(DefaultPromptSegment::Basic(NAME.to_owned()), DefaultPromptSegment::Empty)
+}
+
+/// A message that was typed before its turn came, as it would look had it been typed now.
+pub fn show(message: &str) -> Outcome {
+    term::line(format_args!("{}> {message}", term::stdout_style().bold(NAME)))
+}
+
+/// The line that is gone on with.
+pub fn begin(editor: &mut Reedline, line: String) {
+    if !line.is_empty() {
+        editor.run_edit_commands(&[EditCommand::InsertString(line)]);
+    }
+}
+
+/// As if it had been typed into the editor.
+pub fn remember(editor: &mut Reedline, message: &str) {
+    // What cannot be kept is no reason to stop.
+    let _ = editor.history_mut().save(HistoryItem::from_command_line(message));
 }
 
 /// `end` becomes true when the process is to end.
@@ -79,10 +100,7 @@ impl EditMode for Keys {
 /// The editor draws what was pasted as it is: what would act on the terminal is left out.
 fn harmless(command: EditCommand) -> EditCommand {
     match command {
-        EditCommand::InsertString(text) => {
-            let lines = text.replace("\r\n", "\n").replace('\r', "\n");
-            EditCommand::InsertString(lines.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect())
-        }
+        EditCommand::InsertString(text) => EditCommand::InsertString(term::without_controls(&text)),
         other => other,
     }
 }

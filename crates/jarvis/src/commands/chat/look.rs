@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 
 impl Conversation<'_> {
     pub(super) fn help(&self) -> Outcome {
+        let help = slash::help(&self.own()?.help());
         if self.common.json {
             // Among JSON lines it would be none.
-            term::note(slash::help());
+            term::note(help);
             return Ok(());
         }
-        term::line(slash::help())
+        term::line(help)
     }
 
     pub(super) fn which_model(&self) -> Outcome {

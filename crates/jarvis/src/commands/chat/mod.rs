@@ -4,6 +4,7 @@ mod complete;
 mod editor;
 mod lines;
 mod look;
+mod own;
 mod said;
 mod slash;
 
@@ -14,7 +15,8 @@ use crate::home::Home;
 use crate::kept::{self, Kept, LATEST};
 use crate::show::Show;
 use crate::signals::Signals;
-use crate::{config, model, run, term, workshop};
+use crate::term::typed::{self, Typed};
+use crate::{config, model, run, term};
 use clap::Args;
 use complete::Commands;
 use jarvis_agent::{Session, TurnEnd};
@@ -22,10 +24,12 @@ use jarvis_forge::Forge;
 use jarvis_model::{Embedder, ModelHandle};
 use jarvis_protocol::ErrorKind;
 use lines::Lines;
+use own::Own;
 use reedline::Signal;
 use serde_json::json;
 pub use slash::words;
 use slash::{Flow, Line};
+use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,28 +115,53 @@ impl Conversation<'_> {
             settings: self.settings.clone(),
             home: self.home.clone(),
             workspace: kept::workspace(&Place::default())?,
+            own: self.own()?,
         };
         let reading = Arc::new(AtomicBool::new(false));
         let mut editor = editor::editor(commands, self.home.chat_history(), self.at_the_end(reading.clone()));
         let prompt = editor::prompt();
-        loop {
+        let read = |editor: &mut reedline::Reedline| {
             reading.store(true, Ordering::Relaxed);
             let read = editor.read_line(&prompt);
             reading.store(false, Ordering::Relaxed);
-            match read {
-                Ok(Signal::Success(line)) => {
-                    if !self.handle(&line).await? {
-                        return Ok(());
+            read
+        };
+        let mut queued: VecDeque<String> = VecDeque::new();
+        loop {
+            let line = match queued.pop_front() {
+                Some(message) => {
+                    editor::show(&message)?;
+                    editor::remember(&mut editor, &message);
+                    message
+                }
+                None => match read(&mut editor) {
+                    Ok(Signal::Success(line)) => line,
+                    Ok(Signal::CtrlD) => return Ok(()),
+                    Ok(Signal::ExternalBreak(_)) => {
+                        term::note("");
+                        return Err(Failure::Told(130));
                     }
-                }
-                Ok(Signal::CtrlD) => return Ok(()),
-                Ok(Signal::ExternalBreak(_)) => {
-                    term::note("");
-                    return Err(Failure::Told(130));
-                }
-                // Nothing runs: Ctrl-C clears the line. The enum is open to signals of later versions.
-                Ok(_) => {}
-                Err(e) => return Err(failed(ErrorKind::Internal, format!("the terminal cannot be read: {e}"))),
+                    // Nothing runs: Ctrl-C clears the line. The enum is open to signals of later versions.
+                    Ok(_) => continue,
+                    Err(e) => return Err(failed(ErrorKind::Internal, format!("the terminal cannot be read: {e}"))),
+                },
+            };
+            let typing = typed::keep();
+            let goes_on = self.handle(&line).await?;
+            let Typed { messages, line, held } = typing.end();
+            if !goes_on {
+                return Ok(());
+            }
+            if self.signals.end().is_cancelled() {
+                return Err(Failure::Told(130));
+            }
+            queued.extend(messages);
+            if held || self.signals.interrupted() {
+                // Who was asked, or cancels a turn, thinks again: what was to follow is theirs to send.
+                let all: Vec<String> = queued.drain(..).chain([line]).filter(|line| !line.is_empty()).collect();
+                editor::begin(&mut editor, all.join("\n"));
+            } else {
+                editor::begin(&mut editor, line);
             }
         }
     }
@@ -195,7 +224,7 @@ impl Conversation<'_> {
         match slash::read(line) {
             Line::Nothing => {}
             Line::Command(slash, argument) => return Ok(matches!(slash.run(self, argument).await?, Flow::Stay)),
-            Line::Unknown(word) => match self.command(word, line) {
+            Line::Unknown(word) => match self.meant(word, line) {
                 Ok(Some(text)) => self.turn(&text).await?,
                 Ok(None) => term::note(format!("there is no {word}; /help lists what there is")),
                 Err(failure) => keep_on(failure)?,
@@ -205,12 +234,13 @@ impl Conversation<'_> {
         Ok(true)
     }
 
-    /// What is asked by a command of the workspace or the home, where the word is one.
-    fn command(&self, word: &str, line: &str) -> Outcome<Option<String>> {
-        let catalogue = workshop::commands(&self.home, &run::workspace()?).load();
-        let Some(command) = catalogue.get(&word[1..]) else { return Ok(None) };
-        let arguments = line.trim().strip_prefix(word).unwrap_or_default();
-        super::command::expand(command, arguments).map(Some)
+    /// What is asked by a command or a skill of the workspace or the home, where the word is one.
+    fn meant(&self, word: &str, line: &str) -> Outcome<Option<String>> {
+        self.own()?.message(word, line.trim().strip_prefix(word).unwrap_or_default())
+    }
+
+    fn own(&self) -> Outcome<Own> {
+        Ok(Own::of(&self.home, &run::workspace()?))
     }
 
     async fn model(&mut self, named: &str) -> Outcome {

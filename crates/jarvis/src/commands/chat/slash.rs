@@ -120,17 +120,18 @@ const KEYS: &str = "\
 Tab completes; Ctrl-R searches what was typed before
 Alt-Enter, or a backslash before Enter: a new line
 Ctrl-C cancels the turn that runs, else clears the line
+What is typed while a turn runs is sent when it is over
 Anything else is a message";
 
-/// What `/help` shows.
-pub fn help() -> String {
+/// What `/help` shows; `own` are lines of the person's commands and skills.
+pub fn help(own: &str) -> String {
     let left = |slash: &Slash| format!("{} {}", slash.name, slash.argument).trim_end().to_owned();
     let widest = ALL.iter().map(|slash| left(slash).width()).max().unwrap_or(0);
     let mut text = String::new();
     for slash in ALL {
         text += &format!("{:widest$}  {}\n", left(slash), slash.about);
     }
-    text + KEYS
+    text + own + KEYS
 }
 
 /// The names, for the help of the command line.
@@ -138,12 +139,12 @@ pub fn names() -> String {
     ALL.iter().map(|slash| slash.name).collect::<Vec<_>>().join(" ")
 }
 
-/// What a line is.
 /// The words that mean something here, without the `/`.
 pub fn words() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|slash| &slash.name[1..]).chain(["quit"])
 }
 
+/// What a line is.
 pub enum Line<'a> {
     Nothing,
     Command(&'static Slash, &'a str),
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn every_command_is_told_once_on_one_line() {
-        let help = help();
+        let help = help("/own  mine\n");
         for slash in ALL {
             assert_eq!(help.lines().filter(|line| line.split(' ').next() == Some(slash.name)).count(), 1, "{help}");
         }
