@@ -30,6 +30,8 @@ const SAMPLE_TOKENS: u32 = 2048;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalTool {
     pub server: String,
+    /// As it is called there.
+    pub tool: String,
     /// Its name is one that no other tool has.
     pub spec: ToolSpec,
     /// It says that it changes nothing.
@@ -129,6 +131,16 @@ impl Externals {
         cancel: &CancellationToken,
     ) -> Option<Self> {
         let tools = source.tools(emit, cancel).await;
+        Self::with(source.clone(), tools, model)
+    }
+
+    /// Those alone that a subagent may use. What servers ask of the model is counted apart.
+    pub fn narrowed(&self, may: impl Fn(&ExternalTool) -> bool) -> Option<Self> {
+        let tools = self.tools.iter().filter(|tool| may(tool)).cloned().collect();
+        Self::with(self.source.clone(), tools, &self.sampler.model)
+    }
+
+    fn with(source: Arc<dyn External>, tools: Vec<ExternalTool>, model: &ModelHandle) -> Option<Self> {
         let bytes: usize = tools.iter().map(|t| t.spec.description.len() + t.spec.parameters.to_string().len()).sum();
         let few = tools.len() <= DIRECT && bytes <= DIRECT_BYTES;
         let shelf = (!few).then(|| {
@@ -139,7 +151,7 @@ impl Externals {
             }))
         });
         let sampler = Sampler::new(model.clone());
-        (!tools.is_empty()).then(|| Self { source: source.clone(), tools, shelf, sampler })
+        (!tools.is_empty()).then(|| Self { source, tools, shelf, sampler })
     }
 
     /// As the model is told of them.
@@ -174,6 +186,14 @@ impl Externals {
             Some(_) => name == SEARCH || name == CALL,
             None => self.get(name).is_some(),
         }
+    }
+
+    /// Whether there is a tool of this server, or this one: `SERVER` or `SERVER/TOOL`.
+    pub fn offers(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| match name.split_once('/') {
+            None => tool.server == name,
+            Some((server, one)) => tool.server == server && tool.tool == one,
+        })
     }
 
     /// Whether it may change what another call of the same reply sees.

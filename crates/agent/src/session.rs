@@ -79,6 +79,8 @@ pub struct Session {
     agents: Option<AgentFolders>,
     /// Tools of servers outside.
     external: Option<Arc<dyn External>>,
+    /// That a model that is led is not offered them was told.
+    told_led: bool,
     workshop: Option<Workshop>,
     /// Broken files that were told.
     broken: Vec<BrokenAgent>,
@@ -113,6 +115,9 @@ pub enum TurnEnd {
     Failed(ErrorBody),
 }
 
+const LED: &str = "this model is led step by step, with capabilities alone: it is not offered the tools of MCP servers. A model \
+                   that drives tools itself is: --model PROVIDER/MODEL";
+
 /// Bytes of one user message. More belongs into a file.
 const MESSAGE_BYTES: usize = 4 << 20;
 /// Images of one message, and their bytes together.
@@ -131,6 +136,7 @@ impl Session {
             agents: None,
             workshop: None,
             external: None,
+            told_led: false,
             broken: Vec::new(),
             checkpoints: None,
             titles: Titles::default(),
@@ -378,13 +384,19 @@ impl Session {
         dispatch.warm();
         self.recall(&text, emit, cancel).await;
         let now = self.now();
-        let delegation = if native && self.parts.builtins { self.delegation(&now, emit) } else { None };
-        let files = self.conversation.files.clone();
-        let skills = if native && self.parts.builtins { self.skills(emit) } else { Vec::new() };
         let external = match self.external.as_ref().filter(|_| native && self.parts.builtins) {
-            Some(external) => Externals::of(external, &self.parts.model, emit, cancel).await,
+            Some(external) => Externals::of(external, &self.parts.model, emit, cancel).await.map(Arc::new),
             None => None,
         };
+        if !native && self.external.is_some() && !std::mem::replace(&mut self.told_led, true) {
+            emit(Event::Notice { message: LED.to_owned() });
+        }
+        let delegation = match native && self.parts.builtins {
+            true => self.delegation(&now, external.clone(), emit),
+            false => None,
+        };
+        let files = self.conversation.files.clone();
+        let skills = if native && self.parts.builtins { self.skills(emit) } else { Vec::new() };
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text), self.parts.model.id())
@@ -405,7 +417,12 @@ impl Session {
 
 impl Session {
     /// The subagents there are now. A file that is none is told once.
-    fn delegation(&mut self, now: &str, emit: &mut (dyn FnMut(Event) + Send)) -> Option<Delegation> {
+    fn delegation(
+        &mut self,
+        now: &str,
+        external: Option<Arc<Externals>>,
+        emit: &mut (dyn FnMut(Event) + Send),
+    ) -> Option<Delegation> {
         let catalogue = self.agents.as_ref()?.load();
         for broken in catalogue.broken.iter().filter(|broken| !self.broken.contains(broken)) {
             emit(Event::Notice { message: format!("no agent: {}: {}", broken.path.display(), broken.problem) });
@@ -419,6 +436,7 @@ impl Session {
             now: now.to_owned(),
             memory: self.memory.clone().map(|memory| (memory, self.parts.id.clone())),
             files: self.conversation.files.clone(),
+            external,
         };
         Some(Delegation::new(shared, catalogue.agents))
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub type ServerConfigs = BTreeMap<String, ServerConfig>;
 
 /// Seconds of one call without a sign of progress.
-const TIMEOUT_S: u64 = 60;
+pub(super) const TIMEOUT_S: u64 = 60;
 const MOST_TIMEOUT_S: u64 = 3600;
 const MEMORY_MB: u64 = 1024;
 const MOST_NAME: usize = 32;

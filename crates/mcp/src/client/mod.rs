@@ -1,6 +1,7 @@
 //! Servers of the Model Context Protocol as tools of the agent: programs in the jail, or addresses that may be reached.
 
 mod bounded;
+mod brought;
 mod call;
 mod config;
 mod definition;
@@ -12,6 +13,7 @@ mod result;
 mod servers;
 mod store;
 
+pub use brought::{BroughtRule, BroughtRules, bring};
 pub use config::{ConfigError, ServerConfig, ServerConfigs, ServerSandbox};
 pub use definition::Definition;
 pub use import::{ImportError, Imported, import};

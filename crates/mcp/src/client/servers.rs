@@ -139,7 +139,12 @@ impl Servers {
                 names.insert(name.clone(), (at, tool.name.clone()));
                 let spec =
                     ToolSpec { name, description: tool.description.clone(), parameters: tool.parameters.clone() };
-                tools.push(ExternalTool { server: one.name.clone(), spec, read_only: tool.read_only });
+                tools.push(ExternalTool {
+                    server: one.name.clone(),
+                    tool: tool.name.clone(),
+                    spec,
+                    read_only: tool.read_only,
+                });
             }
         }
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;

@@ -12,6 +12,7 @@ mod lines;
 mod listener;
 mod progress;
 mod resources;
+mod sessions;
 mod skills;
 mod tools;
 mod watch;

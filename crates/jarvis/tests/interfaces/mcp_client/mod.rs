@@ -24,6 +24,16 @@ pub struct Desk {
     _folder: tempfile::TempDir,
 }
 
+/// A server that the makers of the protocol publish: its program, and the folder of the packages that it needs.
+pub fn published(server: &str) -> Option<(PathBuf, PathBuf)> {
+    let Some(folder) = std::env::var_os("JARVIS_TEST_MCP_SERVERS") else {
+        jarvis_testkit::skipped("the servers of MCP's makers: JARVIS_TEST_MCP_SERVERS names no folder");
+        return None;
+    };
+    let folder = PathBuf::from(folder).canonicalize().unwrap();
+    Some((folder.join(server).join("dist/index.js"), folder.parent().unwrap().to_owned()))
+}
+
 /// What a run was told.
 pub struct Run {
     pub events: Vec<Value>,
