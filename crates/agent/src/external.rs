@@ -57,6 +57,18 @@ pub trait External: Send + Sync {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Vec<ExternalTool>>;
 
+    /// Whether there is a server of this name.
+    fn serves(&self, server: &str) -> bool;
+
+    /// What a prompt of a server says, with what a person typed after its name. Passes the one dispatch.
+    fn prompt<'a>(
+        &'a self,
+        server: &'a str,
+        name: &'a str,
+        said: &'a str,
+        around: Around<'a>,
+    ) -> BoxFuture<'a, Result<String, CallError>>;
+
     /// Calls one of them, by the name that its spec has. Passes the one dispatch.
     fn call<'a>(
         &'a self,
@@ -64,6 +76,13 @@ pub trait External: Send + Sync {
         args: &'a Value,
         around: Around<'a>,
     ) -> BoxFuture<'a, Result<Value, CallError>>;
+}
+
+/// `/SERVER:PROMPT WORDS`, as a person asks for a prompt: its three parts, where there is such a server.
+pub(crate) fn asked<'a>(external: &dyn External, text: &'a str) -> Option<(&'a str, &'a str, &'a str)> {
+    let (server, rest) = text.trim().strip_prefix('/')?.split_once(':')?;
+    let (name, said) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    (!name.is_empty() && external.serves(server)).then(|| (server, name, said.trim()))
 }
 
 /// The conversation's own model, for a server that asks for an answer of one. What it uses is the turn's.
@@ -108,7 +127,7 @@ impl Sampler {
     }
 
     /// What was used since this was asked last.
-    fn take(&self) -> Usage {
+    pub(crate) fn take(&self) -> Usage {
         std::mem::take(&mut self.spent.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     context::Strategy,
     conversation::Conversation,
     create::Workshop,
-    external::{External, Externals},
+    external::{self, Around, External, Externals, Sampler},
     native,
     record::{Record, summary_of},
     remember::Memory,
@@ -375,7 +375,7 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<(String, StopReason), ErrorBody> {
         let native = is_native(&self.parts);
-        let text = input.text;
+        let text = self.prompted(input.text, turn, emit, approver, cancel).await?;
         self.conversation.push([Message { images: input.images, ..Message::user(&text) }], turn);
         let dispatch = self.parts.forge.dispatch();
         let at = self.conversation.history.len() - 1;
@@ -416,6 +416,30 @@ impl Session {
 }
 
 impl Session {
+    /// Whether this is a prompt of one of the servers outside: `/SERVER:PROMPT`.
+    pub fn is_prompt(&self, text: &str) -> bool {
+        self.external.as_ref().is_some_and(|external| external::asked(external.as_ref(), text).is_some())
+    }
+
+    /// What a person said, with the words of a server in place of the name of its prompt.
+    async fn prompted(
+        &self,
+        text: String,
+        turn: &mut Turn,
+        emit: &mut (dyn FnMut(Event) + Send),
+        approver: &mut dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<String, ErrorBody> {
+        let Some(external) = &self.external else { return Ok(text) };
+        let Some((server, name, said)) = external::asked(external.as_ref(), &text) else { return Ok(text) };
+        emit(Event::Status { message: format!("asking the MCP server {server} for its prompt {name}") });
+        let sampler = Sampler::new(self.parts.model.clone());
+        let around = Around { call_id: name, emit, approver, sampler: &sampler, cancel };
+        let answer = external.prompt(server, name, said, around).await;
+        turn.count(sampler.take());
+        answer.map_err(|error| error.body().clone())
+    }
+
     /// The subagents there are now. A file that is none is told once.
     fn delegation(
         &mut self,

@@ -14,6 +14,7 @@ mod process;
 mod rules;
 mod run;
 mod trust;
+mod words;
 
 pub use alias::ALIAS_ARGUMENTS;
 pub use approve::{ApprovalRequest, Approver, DenyAll, Form};
@@ -38,3 +39,4 @@ pub use jarvis_sandbox::{
 pub use process::ProcessRequest;
 pub use rules::{BrokenRules, KeptRules, RuleBook, Rules, check_rules};
 pub use run::{Dispatch, Parts, Ran};
+pub use words::quoted;

@@ -4,11 +4,12 @@ use super::call::Calling;
 use super::config::ServerConfig;
 use super::definition::Definition;
 use super::live::Live;
+use super::offers;
 use super::servers::Setup;
 use jarvis_agent::Around;
 use jarvis_dispatch::{CallError, ExternalCall, ToolRule, check_arguments};
 use jarvis_protocol::{ErrorBody, ErrorKind};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -158,6 +159,31 @@ impl One {
             self.state.lock().await.failures = 0;
         }
         done
+    }
+
+    /// What one of its prompts says, with what a person typed after its name.
+    pub async fn prompt(&self, name: &str, said: &str, around: Around<'_>) -> Result<Value, CallError> {
+        let live = self.live(around.cancel).await?;
+        let found = tokio::select! {
+            found = tokio::time::timeout(self.patience(), offers::find(&live, name)) => found,
+            () = around.cancel.cancelled() => return Err(cancelled()),
+        };
+        let prompt = found.unwrap_or_else(|_| Err(self.slow()))?;
+        let parameters = offers::parameters(&prompt);
+        let wrong = |problem: String| {
+            let takes: Vec<&str> = prompt.arguments.iter().flatten().map(|argument| argument.name.as_str()).collect();
+            let body = ErrorBody::new(ErrorKind::Usage, format!("/{}:{name}: {problem}", self.name));
+            CallError::RespondToModel(body.hint(format!("it takes: {}", takes.join(", "))))
+        };
+        let arguments = jarvis_agent::read_arguments(&parameters, said).map_err(&wrong)?;
+        check_arguments(&parameters, &arguments).map_err(|problem| wrong(problem.to_string()))?;
+        let args = json!({"name": name, "arguments": arguments});
+        let dispatch = &self.setup.dispatch;
+        let Around { call_id, emit, approver, sampler, cancel } = around;
+        let call = self.question(offers::PROMPT, offers::PROMPT, true, self.config.rule(offers::PROMPT));
+        let permit = dispatch.external_permit(call, &args, approver, || {}).await?;
+        let mut calling = Calling { one: self, live: &live, call_id, emit, approver, sampler, cancel };
+        dispatch.external(permit, &args, calling.run(offers::PROMPT, &args)).await
     }
 
     /// What is to be decided about one call.

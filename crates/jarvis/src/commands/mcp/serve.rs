@@ -4,12 +4,13 @@ use crate::cli::{Common, Reach};
 use crate::config::Settings;
 use crate::error::{Outcome, config, failed, usage};
 use crate::home::Home;
-use crate::{config as settings, model, run, term};
+use crate::{config as settings, model, run, term, workshop};
 use clap::Args;
 use jarvis_agent::Bootstrap;
 use jarvis_audit::AuditLog;
+use jarvis_dispatch::quoted;
 use jarvis_forge::Forge;
-use jarvis_mcp::server::{HttpOptions, PATH, Setup, quoted, serve_http, serve_stdio};
+use jarvis_mcp::server::{HttpOptions, PATH, Setup, serve_http, serve_stdio};
 use jarvis_protocol::ErrorKind;
 use serde_json::json;
 use std::io::IsTerminal;
@@ -91,7 +92,7 @@ fn setup(args: &Serve, settings: &Settings, home: &Home) -> Outcome<Setup> {
     Ok(Setup {
         bootstrap: Box::new(move |writer| Bootstrap::new(forge.clone(), None, writer).with_embedder(embedder.clone())),
         audit: AuditLog::open(home.audit()),
-        skills: vec![run::workspace()?.join(".jarvis/skills"), home.root().join("skills")],
+        skills: workshop::skills(home, &run::workspace()?),
         capabilities_as_tools: args.capabilities_as_tools,
         started_as: command(args),
         version: env!("CARGO_PKG_VERSION").to_owned(),
