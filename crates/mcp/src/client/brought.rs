@@ -52,7 +52,8 @@ pub fn bring(
             name => name,
         };
         let name = free(configs, &wanted);
-        let rule = rules.get(&foreign).or_else(|| rules.get(&wanted)).or_else(|| rules.get("*"));
+        let rule =
+            rules.get(&foreign).or_else(|| rules.get(&name)).or_else(|| rules.get(&wanted)).or_else(|| rules.get("*"));
         let checked = if count >= MOST {
             Err(format!("{MOST} servers of one session are the most"))
         } else {
@@ -77,7 +78,7 @@ fn ready(name: &str, config: ServerConfig, rule: BroughtRule) -> Result<ServerCo
         );
     }
     let sandbox = if config.command.is_some() { rule.sandbox } else { ServerSandbox::default() };
-    let config = ServerConfig { timeout_s: rule.timeout_s, tools: rule.tools, sandbox, ..config };
+    let config = ServerConfig { timeout_s: rule.timeout_s, tools: rule.tools, sandbox, brought: true, ..config };
     config.check(name).map_err(|error| error.problem)?;
     Ok(config)
 }

@@ -112,7 +112,7 @@ impl Calling<'_> {
                         ErrorKind::Timeout,
                         format!("`{tool}`: the MCP server `{}` did not answer within {seconds} s", self.one.name),
                     );
-                    let hint = format!("jarvis config set mcp.servers.{}.timeout_s N gives it longer", self.one.name);
+                    let hint = format!("jarvis config set {}.timeout_s N gives it longer", self.one.set_up());
                     return Err(CallError::RespondToModel(body.hint(hint)));
                 }
             }

@@ -61,13 +61,13 @@ impl Live {
                     StreamableHttpClientTransportConfig::with_uri(outside.url),
                 );
                 let served = serve_client(handler, transport).await;
-                let service = served.map_err(|error| match explained(name, &error) {
+                let service = served.map_err(|error| match explained(name, config, &error) {
                     Some((why, hint)) => {
                         let why = outside.handed.redact(why);
                         let message = format!("the MCP server `{name}` is not connected: {why}");
                         CallError::RespondToModel(ErrorBody::new(ErrorKind::Network, message).hint(hint))
                     }
-                    None => not_connected(name, &outside.handed.redact(causes(&error)), ""),
+                    None => not_connected(name, config, &outside.handed.redact(causes(&error)), ""),
                 })?;
                 (service, Kind::Web(outside.handed))
             }
@@ -236,7 +236,7 @@ async fn program(
 ) -> Result<(RunningService<RoleClient, Handler>, Kind), CallError> {
     let mut server = setup.dispatch.start_server(request(name, config, setup)?).await?;
     let (Some(stdin), Some(stdout)) = (server.stdin.take(), server.stdout.take()) else {
-        return Err(not_connected(name, "it has no standard streams", ""));
+        return Err(not_connected(name, config, "it has no standard streams", ""));
     };
     let stdout = Bounded::new(stdout);
     let too_long = stdout.too_long.clone();
@@ -246,7 +246,7 @@ async fn program(
         Err(error) => {
             let why = how(&server).await;
             let said = if why.is_none() { words(&server) } else { String::new() };
-            Err(not_connected(name, &why.unwrap_or_else(|| server.handed.redact(causes(&error))), &said))
+            Err(not_connected(name, config, &why.unwrap_or_else(|| server.handed.redact(causes(&error))), &said))
         }
     }
 }
@@ -255,7 +255,10 @@ fn request(name: &str, config: &ServerConfig, setup: &Setup) -> Result<ServerReq
     let command = config.command.clone().unwrap_or_default();
     let program = (setup.find)(&command).ok_or_else(|| {
         let body = ErrorBody::new(ErrorKind::NotFound, format!("MCP server `{name}`: there is no program `{command}`"));
-        CallError::RespondToModel(body.hint("install it, or name the file: jarvis mcp add --replace"))
+        CallError::RespondToModel(body.hint(match config.brought {
+            true => "install it, or name the file in the editor's settings",
+            false => "install it, or name the file: jarvis mcp add --replace",
+        }))
     })?;
     let place = |path: &PathBuf| full(&setup.workspace, path);
     let sandbox = &config.sandbox;
@@ -273,9 +276,9 @@ fn request(name: &str, config: &ServerConfig, setup: &Setup) -> Result<ServerReq
     Ok(ServerRequest { name: name.to_owned(), plan, program, env })
 }
 
-fn not_connected(name: &str, why: &str, said: &str) -> CallError {
+fn not_connected(name: &str, config: &ServerConfig, why: &str, said: &str) -> CallError {
     let body = ErrorBody::new(ErrorKind::Sandbox, format!("the MCP server `{name}` does not answer: {why}{said}"));
-    CallError::RespondToModel(body.hint(format!("`jarvis mcp test {name}` shows all that it says")))
+    CallError::RespondToModel(body.hint(config.tried_by(name)))
 }
 
 /// With the whole chain of causes: the last one says what happened.

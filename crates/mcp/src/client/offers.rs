@@ -139,9 +139,8 @@ pub(super) async fn find(live: &Live, name: &str) -> Result<Prompt, CallError> {
 /// A prompt's arguments as the schema that a person's words are read by.
 pub(super) fn parameters(prompt: &Prompt) -> Value {
     let arguments = || prompt.arguments.iter().flatten();
-    let properties: Map<String, Value> = arguments()
-        .map(|argument| (argument.name.clone(), json!({"type": "string", "description": argument.description})))
-        .collect();
+    let properties: Map<String, Value> =
+        arguments().map(|argument| (argument.name.clone(), json!({"type": "string"}))).collect();
     let required: Vec<&str> =
         arguments().filter(|argument| argument.required == Some(true)).map(|argument| argument.name.as_str()).collect();
     json!({"type": "object", "required": required, "properties": properties})

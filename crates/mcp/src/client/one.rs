@@ -79,6 +79,10 @@ impl One {
         *known = Some(tools);
     }
 
+    pub fn set_up(&self) -> String {
+        self.config.set_up(&self.name)
+    }
+
     pub fn patience(&self) -> Duration {
         START.min(Duration::from_secs(self.config.timeout_s))
     }
@@ -100,7 +104,7 @@ impl One {
         }
         if let Some(pause) = state.not_before.and_then(|at| at.checked_duration_since(Instant::now())) {
             if pause > WAITS {
-                return Err(state.waiting(&self.name, pause));
+                return Err(state.waiting(&self.name, self.config.tried_by(&self.name), pause));
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -128,9 +132,7 @@ impl One {
 
     fn slow(&self) -> CallError {
         let message = format!("the MCP server `{}` was not ready after {} s", self.name, self.patience().as_secs());
-        CallError::RespondToModel(
-            ErrorBody::new(ErrorKind::Timeout, message).hint(format!("`jarvis mcp test {}` tries it", self.name)),
-        )
+        CallError::RespondToModel(ErrorBody::new(ErrorKind::Timeout, message).hint(self.config.tried_by(&self.name)))
     }
 
     /// Decides, and calls, with the definition that the server has now.
@@ -192,6 +194,7 @@ impl One {
             self.setup.store.as_ref().is_some_and(|store| store.is_allowed(&self.name, &self.digest, tool, definition));
         ExternalCall {
             server: self.name.clone(),
+            set_up: self.set_up(),
             tool: tool.to_owned(),
             definition: definition.to_owned(),
             read_only,
@@ -215,14 +218,13 @@ impl State {
         self.why = Some(why);
     }
 
-    fn waiting(&self, name: &str, pause: Duration) -> CallError {
+    fn waiting(&self, name: &str, hint: String, pause: Duration) -> CallError {
         let why = self.why.as_ref().map(|body| format!(": {}", body.message)).unwrap_or_default();
         let message = format!(
             "the MCP server `{name}` failed {} times and is not started again before {} s{why}",
             self.failures,
             pause.as_secs().max(1)
         );
-        let hint = format!("`jarvis mcp test {name}` shows all that it says");
         CallError::RespondToModel(ErrorBody::new(ErrorKind::Sandbox, message).hint(hint))
     }
 }

@@ -124,6 +124,7 @@ fn a_server_that_is_not_there_is_told_and_the_session_goes_on() {
     seen.ended("one", "end_turn");
     seen.ended("two", "end_turn");
     let thoughts = seen.text("agent_thought_chunk");
+    assert!(thoughts.contains("in the editor's settings") && !thoughts.contains("jarvis mcp test"), "{thoughts}");
     for says in [
         "`leaks` is not connected: secrets of jarvis",
         "no program `/no/such/program`",
