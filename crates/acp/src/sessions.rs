@@ -7,12 +7,13 @@ use crate::{commands, replay, settings, tell};
 use agent_client_protocol as acp;
 use agent_client_protocol::v1::schema::{
     AvailableCommandsUpdate, CloseSessionResponse, ConfigOptionUpdate, CurrentModeUpdate, DeleteSessionResponse, Error,
-    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, McpServer, NewSessionRequest,
-    NewSessionResponse, NoticeSeverity, ResumeSessionRequest, ResumeSessionResponse, SessionConfigOption, SessionId,
-    SessionInfo, SessionModeState, SessionUpdate, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse,
-    SetSessionModeRequest, SetSessionModeResponse,
+    HttpHeader, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, McpServer,
+    McpServerHttp, McpServerSse, McpServerStdio, NewSessionRequest, NewSessionResponse, NoticeSeverity,
+    ResumeSessionRequest, ResumeSessionResponse, SessionConfigOption, SessionId, SessionInfo, SessionModeState,
+    SessionUpdate, SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
+    SetSessionModeResponse,
 };
-use jarvis_host::{Live, Open};
+use jarvis_host::{Live, Open, Place, Server};
 use jarvis_memory::{SessionError, SessionQuery, SessionStore};
 use jarvis_policy::Approval;
 use jarvis_protocol::{ErrorBody, ErrorKind};
@@ -36,8 +37,8 @@ pub(crate) struct Attached {
     wanted: Mutex<Option<Approval>>,
     /// The title that was told last.
     title: Mutex<Option<String>>,
-    /// Servers of tools that the client named and that are not connected.
-    unconnected: Vec<String>,
+    /// Servers of tools that the client brought along when it was opened.
+    servers: Vec<Server>,
 }
 
 impl Attached {
@@ -66,11 +67,21 @@ impl Attached {
     }
 }
 
-fn server_name(server: &McpServer) -> Option<String> {
+/// None for a way of connecting that was not offered.
+fn brought(server: McpServer) -> Option<Server> {
+    let pairs = |headers: Vec<HttpHeader>| headers.into_iter().map(|header| (header.name, header.value)).collect();
     match server {
-        McpServer::Stdio(server) => Some(server.name.clone()),
-        McpServer::Http(server) => Some(server.name.clone()),
-        McpServer::Sse(server) => Some(server.name.clone()),
+        McpServer::Stdio(McpServerStdio { name, command, args, env, .. }) => {
+            let env = env.into_iter().map(|variable| (variable.name, variable.value)).collect();
+            Some(Server { name, place: Place::Program { command, args, env } })
+        }
+        McpServer::Http(McpServerHttp { name, url, headers, .. }) => {
+            Some(Server { name, place: Place::Address { url, headers: pairs(headers) } })
+        }
+        // It is tried as the transport of today: many servers speak both at one address.
+        McpServer::Sse(McpServerSse { name, url, headers, .. }) => {
+            Some(Server { name, place: Place::Address { url, headers: pairs(headers) } })
+        }
         _ => None,
     }
 }
@@ -84,14 +95,14 @@ impl Agent {
 
     pub async fn new_session(&self, asked: NewSessionRequest, cx: &Connection) -> acp::Result<NewSessionResponse> {
         let NewSessionRequest { cwd, additional_directories, mcp_servers, .. } = asked;
-        let (id, attached) = self.open(None, cwd, &additional_directories, &mcp_servers, cx).await?;
+        let (id, attached) = self.open(None, cwd, &additional_directories, mcp_servers, cx).await?;
         let (modes, options) = self.set_up(&attached);
         Ok(NewSessionResponse::new(id).modes(modes).config_options(options))
     }
 
     pub async fn load_session(&self, asked: LoadSessionRequest, cx: &Connection) -> acp::Result<LoadSessionResponse> {
         let LoadSessionRequest { cwd, additional_directories, mcp_servers, session_id, .. } = asked;
-        let (id, attached) = self.open(Some(&session_id), cwd, &additional_directories, &mcp_servers, cx).await?;
+        let (id, attached) = self.open(Some(&session_id), cwd, &additional_directories, mcp_servers, cx).await?;
         let kept = self.stored(move |store| store.load(&session_id.0)).await?;
         for update in replay::updates(&kept.messages, &attached.desk) {
             self.send(&id, update, cx).await;
@@ -106,7 +117,7 @@ impl Agent {
         cx: &Connection,
     ) -> acp::Result<ResumeSessionResponse> {
         let ResumeSessionRequest { cwd, additional_directories, mcp_servers, session_id, .. } = asked;
-        let (_, attached) = self.open(Some(&session_id), cwd, &additional_directories, &mcp_servers, cx).await?;
+        let (_, attached) = self.open(Some(&session_id), cwd, &additional_directories, mcp_servers, cx).await?;
         let (modes, options) = self.set_up(&attached);
         Ok(ResumeSessionResponse::new().modes(modes).config_options(options))
     }
@@ -116,29 +127,36 @@ impl Agent {
         resume: Option<&SessionId>,
         cwd: PathBuf,
         more: &[PathBuf],
-        servers: &[McpServer],
+        servers: Vec<McpServer>,
         cx: &Connection,
     ) -> acp::Result<(SessionId, Arc<Attached>)> {
         if !more.is_empty() {
             return Err(wrong("additionalDirectories are not taken: sessionCapabilities does not name them"));
         }
+        let servers: Vec<Server> = servers.into_iter().filter_map(brought).collect();
         if let Some(attached) = resume.and_then(|id| self.session(id).ok()) {
-            // Open on this connection already: one desk, one folder.
-            return Ok((SessionId::new(attached.live.id()), attached));
+            let id = SessionId::new(attached.live.id());
+            // Open on this connection already: one desk, one folder, one set of servers.
+            if attached.servers == servers {
+                return Ok((id, attached));
+            }
+            if attached.live.snapshot().busy {
+                return Err(wrong("a turn runs with other MCP servers: load the session when it has ended"));
+            }
+            self.let_go(&id).await;
         }
         let desk = Arc::new(Desk::new(cx.clone(), self.client().fs, cwd.clone()));
         let open = Open {
             workspace: Some(cwd),
             resume: resume.map(|id| id.0.to_string()),
             editor: Some(desk.clone()),
+            servers: servers.clone(),
             ..Open::default()
         };
         let live = self.host.open(&open, &CancellationToken::new()).await.map_err(told)?;
         let id = SessionId::new(live.id());
         desk.opened(id.clone(), live.workspace().clone());
-        let unconnected = servers.iter().filter_map(server_name).collect();
-        let attached =
-            Arc::new(Attached { live, desk, wanted: Mutex::default(), title: Mutex::default(), unconnected });
+        let attached = Arc::new(Attached { live, desk, wanted: Mutex::default(), title: Mutex::default(), servers });
         let mut sessions = self.sessions();
         sessions.retain(|_, attached| self.host.get(attached.live.id()).is_some());
         sessions.insert(id.0.to_string(), attached.clone());
@@ -150,10 +168,9 @@ impl Agent {
         let Some(id) = id else { return };
         let update = SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands::all()));
         self.send(id, update, cx).await;
-        let unconnected = self.session(id).map(|attached| attached.unconnected.join(", ")).unwrap_or_default();
-        if !unconnected.is_empty() {
-            let text = format!("MCP servers of the editor are not connected here: {unconnected}");
-            self.send(id, tell::notice(self.understands(), &text, NoticeSeverity::Warning), cx).await;
+        let Ok(attached) = self.session(id) else { return };
+        for text in attached.live.notices() {
+            self.send(id, tell::notice(self.understands(), text, NoticeSeverity::Warning), cx).await;
         }
     }
 

@@ -31,6 +31,8 @@ const SAMPLE_TOKENS: u32 = 2048;
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalTool {
     pub server: String,
+    /// As it is called there.
+    pub tool: String,
     /// Its name is one that no other tool has.
     pub spec: ToolSpec,
     /// It says that it changes nothing.
@@ -56,6 +58,18 @@ pub trait External: Send + Sync {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Vec<ExternalTool>>;
 
+    /// Whether there is a server of this name.
+    fn serves(&self, server: &str) -> bool;
+
+    /// What a prompt of a server says, with what a person typed after its name. Passes the one dispatch.
+    fn prompt<'a>(
+        &'a self,
+        server: &'a str,
+        name: &'a str,
+        said: &'a str,
+        around: Around<'a>,
+    ) -> BoxFuture<'a, Result<String, CallError>>;
+
     /// Calls one of them, by the name that its spec has. Passes the one dispatch.
     fn call<'a>(
         &'a self,
@@ -63,6 +77,13 @@ pub trait External: Send + Sync {
         args: &'a Value,
         around: Around<'a>,
     ) -> BoxFuture<'a, Result<Value, CallError>>;
+}
+
+/// `/SERVER:PROMPT WORDS`, as a person asks for a prompt: its three parts, where there is such a server.
+pub(crate) fn asked<'a>(external: &dyn External, text: &'a str) -> Option<(&'a str, &'a str, &'a str)> {
+    let (server, rest) = text.trim().strip_prefix('/')?.split_once(':')?;
+    let (name, said) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    (!name.is_empty() && external.serves(server)).then(|| (server, name, said.trim()))
 }
 
 /// The conversation's own model, for a server that asks for an answer of one. What it uses is the turn's.
@@ -107,7 +128,7 @@ impl Sampler {
     }
 
     /// What was used since this was asked last.
-    fn take(&self) -> Usage {
+    pub(crate) fn take(&self) -> Usage {
         std::mem::take(&mut self.spent.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -130,6 +151,16 @@ impl Externals {
         cancel: &CancellationToken,
     ) -> Option<Self> {
         let tools = source.tools(emit, cancel).await;
+        Self::with(source.clone(), tools, model)
+    }
+
+    /// Those alone that a subagent may use. What servers ask of the model is counted apart.
+    pub fn narrowed(&self, may: impl Fn(&ExternalTool) -> bool) -> Option<Self> {
+        let tools = self.tools.iter().filter(|tool| may(tool)).cloned().collect();
+        Self::with(self.source.clone(), tools, &self.sampler.model)
+    }
+
+    fn with(source: Arc<dyn External>, tools: Vec<ExternalTool>, model: &ModelHandle) -> Option<Self> {
         let bytes: usize = tools.iter().map(|t| t.spec.description.len() + t.spec.parameters.to_string().len()).sum();
         let few = tools.len() <= DIRECT && bytes <= DIRECT_BYTES;
         let shelf = (!few).then(|| {
@@ -140,7 +171,7 @@ impl Externals {
             }))
         });
         let sampler = Sampler::new(model.clone());
-        (!tools.is_empty()).then(|| Self { source: source.clone(), tools, shelf, sampler })
+        (!tools.is_empty()).then(|| Self { source, tools, shelf, sampler })
     }
 
     /// As the model is told of them.
@@ -175,6 +206,14 @@ impl Externals {
             Some(_) => name == SEARCH || name == CALL,
             None => self.get(name).is_some(),
         }
+    }
+
+    /// Whether there is a tool of this server, or this one: `SERVER` or `SERVER/TOOL`.
+    pub fn offers(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| match name.split_once('/') {
+            None => tool.server == name,
+            Some((server, one)) => tool.server == server && tool.tool == one,
+        })
     }
 
     /// Whether it may change what another call of the same reply sees.

@@ -26,7 +26,7 @@ mod undo;
 pub use agents::{Agent, AgentFolders, Catalogue};
 pub use bootstrap::{Bootstrap, specs as bootstrap_specs};
 pub use checkpoint::{CheckpointError, Checkpoints, Restored, Undone, undo_last};
-pub use commands::{CommandCatalogue, CommandFolders, Definition as CommandDefinition, PromptCommand};
+pub use commands::{CommandCatalogue, CommandFolders, Definition as CommandDefinition, PromptCommand, read_arguments};
 pub use context::{Strategy, Summary};
 pub use create::{ServerProbe, Workshop};
 pub use external::{Around, External, ExternalTool, Sampled, Sampler};

@@ -7,7 +7,7 @@ use crate::{
     context::Strategy,
     conversation::Conversation,
     create::Workshop,
-    external::{External, Externals},
+    external::{self, Around, External, Externals, Sampler},
     native,
     record::{Record, summary_of},
     remember::Memory,
@@ -79,6 +79,8 @@ pub struct Session {
     agents: Option<AgentFolders>,
     /// Tools of servers outside.
     external: Option<Arc<dyn External>>,
+    /// That a model that is led is not offered them was told.
+    told_led: bool,
     workshop: Option<Workshop>,
     /// Broken files that were told.
     broken: Vec<Broken>,
@@ -113,6 +115,9 @@ pub enum TurnEnd {
     Failed(ErrorBody),
 }
 
+const LED: &str = "this model is led step by step, with capabilities alone: it is not offered the tools of MCP servers. A model \
+                   that drives tools itself is: --model PROVIDER/MODEL";
+
 /// Bytes of one user message. More belongs into a file.
 const MESSAGE_BYTES: usize = 4 << 20;
 /// Images of one message, and their bytes together.
@@ -131,6 +136,7 @@ impl Session {
             agents: None,
             workshop: None,
             external: None,
+            told_led: false,
             broken: Vec::new(),
             checkpoints: None,
             titles: Titles::default(),
@@ -369,7 +375,7 @@ impl Session {
         cancel: &CancellationToken,
     ) -> Result<(String, StopReason), ErrorBody> {
         let native = is_native(&self.parts);
-        let text = input.text;
+        let text = self.prompted(input.text, turn, emit, approver, cancel).await?;
         self.conversation.push([Message { images: input.images, ..Message::user(&text) }], turn);
         let dispatch = self.parts.forge.dispatch();
         let at = self.conversation.history.len() - 1;
@@ -378,13 +384,19 @@ impl Session {
         dispatch.warm();
         self.recall(&text, emit, cancel).await;
         let now = self.now();
-        let delegation = if native && self.parts.builtins { self.delegation(&now, emit) } else { None };
-        let files = self.conversation.files.clone();
-        let skills = if native && self.parts.builtins { self.skills(emit) } else { Vec::new() };
         let external = match self.external.as_ref().filter(|_| native && self.parts.builtins) {
-            Some(external) => Externals::of(external, &self.parts.model, emit, cancel).await,
+            Some(external) => Externals::of(external, &self.parts.model, emit, cancel).await.map(Arc::new),
             None => None,
         };
+        if !native && self.external.is_some() && !std::mem::replace(&mut self.told_led, true) {
+            emit(Event::Notice { message: LED.to_owned() });
+        }
+        let delegation = match native && self.parts.builtins {
+            true => self.delegation(&now, external.clone(), emit),
+            false => None,
+        };
+        let files = self.conversation.files.clone();
+        let skills = if native && self.parts.builtins { self.skills(emit) } else { Vec::new() };
         let front = Front { now: &now, model: &self.parts.model, emit, approver, cancel };
         if native {
             let bootstrap = Bootstrap::new(self.parts.forge.clone(), Some(text), self.parts.model.id())
@@ -404,8 +416,37 @@ impl Session {
 }
 
 impl Session {
+    /// Whether this is a prompt of one of the servers outside: `/SERVER:PROMPT`.
+    pub fn is_prompt(&self, text: &str) -> bool {
+        self.external.as_ref().is_some_and(|external| external::asked(external.as_ref(), text).is_some())
+    }
+
+    /// What a person said, with the words of a server in place of the name of its prompt.
+    async fn prompted(
+        &self,
+        text: String,
+        turn: &mut Turn,
+        emit: &mut (dyn FnMut(Event) + Send),
+        approver: &mut dyn Approver,
+        cancel: &CancellationToken,
+    ) -> Result<String, ErrorBody> {
+        let Some(external) = &self.external else { return Ok(text) };
+        let Some((server, name, said)) = external::asked(external.as_ref(), &text) else { return Ok(text) };
+        emit(Event::Status { message: format!("asking the MCP server {server} for its prompt {name}") });
+        let sampler = Sampler::new(self.parts.model.clone());
+        let around = Around { call_id: name, emit, approver, sampler: &sampler, cancel };
+        let answer = external.prompt(server, name, said, around).await;
+        turn.count(sampler.take());
+        answer.map_err(|error| error.body().clone())
+    }
+
     /// The subagents there are now. A file that is none is told once.
-    fn delegation(&mut self, now: &str, emit: &mut (dyn FnMut(Event) + Send)) -> Option<Delegation> {
+    fn delegation(
+        &mut self,
+        now: &str,
+        external: Option<Arc<Externals>>,
+        emit: &mut (dyn FnMut(Event) + Send),
+    ) -> Option<Delegation> {
         let catalogue = self.agents.as_ref()?.load();
         tell_broken("agent", &mut self.broken, catalogue.broken, emit);
         let shared = Shared {
@@ -416,6 +457,7 @@ impl Session {
             now: now.to_owned(),
             memory: self.memory.clone().map(|memory| (memory, self.parts.id.clone())),
             files: self.conversation.files.clone(),
+            external,
         };
         Some(Delegation::new(shared, catalogue.agents))
     }

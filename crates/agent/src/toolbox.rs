@@ -26,7 +26,7 @@ pub(crate) struct Toolbox {
     /// What the model knows of them before it reads one.
     skills: Option<String>,
     /// Of servers outside.
-    external: Option<Externals>,
+    external: Option<Arc<Externals>>,
     /// In a subagent.
     role: Option<Role>,
     /// What calls change is kept, so that it can be undone.
@@ -106,8 +106,8 @@ impl Toolbox {
         self.skills.as_deref()
     }
 
-    pub fn with_external(mut self, external: Option<Externals>) -> Self {
-        self.specs.extend(external.iter().flat_map(Externals::specs));
+    pub fn with_external(mut self, external: Option<Arc<Externals>>) -> Self {
+        self.specs.extend(external.iter().flat_map(|external| external.specs()));
         Self { external, ..self }
     }
 
@@ -176,7 +176,10 @@ impl Toolbox {
     pub async fn call<'a>(&'a self, calling: Calling<'a>) -> Result<(Value, Did), CallError> {
         let (call, cancel) = (calling.call, calling.cancel);
         if let Some(role) = &self.role {
-            role.check(&call.name)?;
+            // Those of servers are only the ones that it may use.
+            if !self.external.as_ref().is_some_and(|external| external.has(&call.name)) {
+                role.check(&call.name)?;
+            }
             let dispatch = self.bootstrap.dispatch();
             let before = role.before(dispatch, call, cancel).await?;
             let outcome = self.perform(calling).await;

@@ -15,6 +15,7 @@ mod process;
 mod rules;
 mod run;
 mod trust;
+mod words;
 
 pub use alias::ALIAS_ARGUMENTS;
 pub use approve::{ApprovalRequest, Approver, DenyAll, Form};
@@ -40,3 +41,4 @@ pub use jarvis_sandbox::{
 pub use process::ProcessRequest;
 pub use rules::{KeptRules, RuleBook, Rules, check_rules, full_path};
 pub use run::{Dispatch, Parts, Ran};
+pub use words::quoted;

@@ -12,4 +12,4 @@ pub use host::{Host, Limits, Tap};
 pub use jarvis_dispatch::{Editor, exit_code};
 pub use live::{Called, Live, Snapshot};
 pub use log::{Followed, Numbered, Reader};
-pub use make::{Made, Maker, Open};
+pub use make::{Made, Maker, Open, Place, Server};

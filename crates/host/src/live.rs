@@ -3,7 +3,7 @@
 use crate::approve::{Asker, Question, Waiting};
 use crate::host::Tap;
 use crate::log::{Log, Reader};
-use crate::make::{Made, Maker, Open};
+use crate::make::{Made, Maker, Open, Server};
 use jarvis_agent::{Input, Session, TurnEnd};
 use jarvis_dispatch::{Approver, DenyAll, Dispatch, Editor};
 use jarvis_policy::Approval;
@@ -75,6 +75,8 @@ pub struct Live {
     gone: CancellationToken,
     /// When it was opened, so that numbers of an earlier opening are not taken for its own.
     opened: SystemTime,
+    /// What could not be had when it was opened.
+    notices: Vec<String>,
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -90,7 +92,7 @@ impl Live {
         closing: CancellationToken,
         tap: Option<Tap>,
     ) -> (Arc<Live>, impl Future<Output = ()> + Send + use<>) {
-        let Made { session, workspace, approval } = made;
+        let Made { session, workspace, approval, notices } = made;
         // One operation at a time: `running` refuses a second one before it gets here.
         let (ops, receive) = mpsc::channel(1);
         let state = State {
@@ -112,12 +114,14 @@ impl Live {
             closing: closing.clone(),
             gone: CancellationToken::new(),
             opened: SystemTime::now(),
+            notices,
         });
         let worker = Worker {
             session,
             maker,
             workspace,
             editor: open.editor.clone(),
+            servers: open.servers.clone(),
             unattended: open.unattended,
             log: live.log.clone(),
             waiting: live.waiting.clone(),
@@ -133,6 +137,11 @@ impl Live {
 
     pub fn workspace(&self) -> &PathBuf {
         &self.workspace
+    }
+
+    /// What could not be had when it was opened, for a person.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// Begins a turn; its events go to all readers, its end to the caller too.
@@ -261,6 +270,7 @@ struct Worker {
     maker: Arc<dyn Maker>,
     workspace: PathBuf,
     editor: Option<Arc<dyn Editor>>,
+    servers: Vec<Server>,
     unattended: bool,
     log: Arc<Log>,
     waiting: Arc<Waiting>,
@@ -355,7 +365,7 @@ impl Worker {
     fn approve(&mut self, approval: Approval) -> Result<(), ErrorBody> {
         let dispatch = self.maker.dispatch(&self.workspace, approval, self.editor.clone())?;
         // Its servers are decided on by the new one, too.
-        let external = self.maker.external(&dispatch)?;
+        let external = self.maker.external(&dispatch, &self.servers)?;
         self.session.set_dispatch(dispatch, external, approval == Approval::Auto);
         lock(&self.state).approval = approval;
         Ok(())

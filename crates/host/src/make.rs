@@ -7,6 +7,7 @@ use jarvis_memory::SessionStore;
 use jarvis_model::ModelHandle;
 use jarvis_policy::Approval;
 use jarvis_protocol::{ErrorBody, Message};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,32 @@ pub struct Open {
     pub editor: Option<Arc<dyn Editor>>,
     /// What was said before, of one that is not kept.
     pub history: Vec<Message>,
+    /// Connected for this session alone, and ended with it.
+    pub servers: Vec<Server>,
+}
+
+/// A server of tools that a front end brings along.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Server {
+    /// For people: any text.
+    pub name: String,
+    pub place: Place,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub enum Place {
+    Program { command: PathBuf, args: Vec<String>, env: Vec<(String, String)> },
+    Address { url: String, headers: Vec<(String, String)> },
+}
+
+/// Values of variables and headers may be keys.
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Program { command, .. } => write!(f, "{} ({})", self.name, command.display()),
+            Place::Address { url, .. } => write!(f, "{} ({url})", self.name),
+        }
+    }
 }
 
 /// A session that is ready for its first turn.
@@ -38,6 +65,8 @@ pub struct Made {
     pub workspace: PathBuf,
     /// What is done where a yes is due.
     pub approval: Approval,
+    /// What could not be had, for a person.
+    pub notices: Vec<String>,
 }
 
 /// Makes sessions and knows those that were kept.
@@ -59,8 +88,8 @@ pub trait Maker: Send + Sync {
         editor: Option<Arc<dyn Editor>>,
     ) -> Result<Arc<Dispatch>, ErrorBody>;
 
-    /// Tools of servers outside, whose calls pass through `dispatch`.
-    fn external(&self, dispatch: &Arc<Dispatch>) -> Result<Option<Arc<dyn External>>, ErrorBody>;
+    /// Tools of servers outside, those that are set up and `brought` ones, whose calls pass through `dispatch`.
+    fn external(&self, dispatch: &Arc<Dispatch>, brought: &[Server]) -> Result<Option<Arc<dyn External>>, ErrorBody>;
 
     fn store(&self) -> Result<SessionStore, ErrorBody>;
 

@@ -11,7 +11,8 @@ use futures::future::BoxFuture;
 use jarvis_agent::{External, Memory, Mode};
 use jarvis_dispatch::Dispatch;
 use jarvis_forge::Forge;
-use jarvis_host::{Editor, Host, Limits, Made, Maker, Open};
+use jarvis_host::{Editor, Host, Limits, Made, Maker, Open, Place, Server};
+use jarvis_mcp::client::{ServerConfig, bring};
 use jarvis_memory::{MemoryStore, SessionStore};
 use jarvis_model::{Backend, Embedder, ModelHandle};
 use jarvis_policy::Approval;
@@ -126,6 +127,18 @@ impl Shared {
         run::answerer_with(choice, &self.settings, &self.flags, backend).await
     }
 
+    /// Those that are set up with those of the session; what is left out of them is told.
+    fn external(
+        &self,
+        dispatch: &Arc<Dispatch>,
+        brought: &[Server],
+    ) -> Outcome<(Option<Arc<dyn External>>, Vec<String>)> {
+        let mut configs = self.settings.mcp.servers.clone();
+        let left = bring(&mut configs, &self.settings.mcp.editor, brought.iter().map(in_config));
+        let notices = left.into_iter().map(|(name, why)| format!("the MCP server `{name}` is not connected: {why}"));
+        Ok((run::external_of(configs, dispatch.clone(), &self.home)?, notices.collect()))
+    }
+
     async fn made(&self, open: &Open, cancel: &CancellationToken) -> Outcome<Made> {
         let resume = open.resume.as_deref();
         let named = open.workspace.as_deref();
@@ -136,7 +149,7 @@ impl Shared {
         let choice = choice.map_err(unauthenticated)?;
         let approval = open.approval.or(self.flags.reach.approve.map(Approval::from)).unwrap_or(self.settings.approve);
         let forge = Forge::new(self.dispatch(&workspace, approval, open.editor.clone())?);
-        let external = run::external(&self.settings, &forge, &self.home)?;
+        let (external, notices) = self.external(forge.dispatch(), &open.servers)?;
         let answerer = self.answerer(&choice, cancel).await?;
         let model = answerer.handle.id().to_owned();
         let memory = self.memory.as_ref().map(|memory| Memory { keeps: approval == Approval::Auto, ..memory.clone() });
@@ -152,7 +165,7 @@ impl Shared {
         } else {
             kept.record(session, &model, self.settings.context)
         };
-        Ok(Made { session, workspace, approval })
+        Ok(Made { session, workspace, approval, notices })
     }
 }
 
@@ -187,14 +200,30 @@ impl Maker for Shared {
         Ok(self.store.clone())
     }
 
-    fn external(&self, dispatch: &Arc<Dispatch>) -> Result<Option<Arc<dyn External>>, ErrorBody> {
-        run::external(&self.settings, &Forge::new(dispatch.clone()), &self.home).map_err(body)
+    fn external(&self, dispatch: &Arc<Dispatch>, brought: &[Server]) -> Result<Option<Arc<dyn External>>, ErrorBody> {
+        Ok(Shared::external(self, dispatch, brought).map_err(body)?.0)
     }
 
     fn usual_dispatch(&self) -> Result<Arc<Dispatch>, ErrorBody> {
         let approval = self.flags.reach.approve.map_or(self.settings.approve, Approval::from);
         self.dispatch(&self.workspace, approval, None).map_err(body)
     }
+}
+
+/// As if it were set up in the config.
+fn in_config(server: &Server) -> (String, ServerConfig) {
+    let config = match server.place.clone() {
+        Place::Program { command, args, env } => ServerConfig {
+            command: Some(command.to_string_lossy().into_owned()),
+            args,
+            env: env.into_iter().collect(),
+            ..ServerConfig::default()
+        },
+        Place::Address { url, headers } => {
+            ServerConfig { url: Some(url), headers: headers.into_iter().collect(), ..ServerConfig::default() }
+        }
+    };
+    (server.name.clone(), config)
 }
 
 /// A key that is missing is what a front end can ask for.

@@ -310,7 +310,12 @@ pub fn unkept(
 
 /// The servers that are set up, for tools of a conversation. Starts none.
 pub fn external(settings: &Settings, forge: &Forge, home: &Home) -> Outcome<Option<Arc<dyn External>>> {
-    let servers = servers(settings.mcp.servers.clone(), forge.dispatch().clone(), home)?;
+    external_of(settings.mcp.servers.clone(), forge.dispatch().clone(), home)
+}
+
+/// The same of these servers.
+pub fn external_of(configs: ServerConfigs, dispatch: Arc<Dispatch>, home: &Home) -> Outcome<Option<Arc<dyn External>>> {
+    let servers = servers(configs, dispatch, home)?;
     Ok((!servers.is_empty()).then(|| Arc::new(servers) as Arc<dyn External>))
 }
 

@@ -23,6 +23,8 @@ pub enum ToolRule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalCall {
     pub server: String,
+    /// Where the config speaks of it: `mcp.servers.NAME`.
+    pub set_up: String,
     pub tool: String,
     /// Of the definition that the call is made by.
     pub definition: String,
@@ -80,7 +82,7 @@ pub fn review_external(policy: &Policy, call: ExternalCall) -> ExternalVerdict {
         Some(ToolRule::Deny) => {
             return ExternalVerdict::Denied(Deny {
                 reason: format!("{place} is denied by config"),
-                hint: Some(format!("mcp.servers.{}.tools in config says so", call.server)),
+                hint: Some(format!("{}.tools in config says so", call.set_up)),
             });
         }
         Some(ToolRule::Allow) => Some("allowed by config"),
@@ -97,8 +99,8 @@ pub fn review_external(policy: &Policy, call: ExternalCall) -> ExternalVerdict {
         Approval::Deny => ExternalVerdict::Denied(Deny {
             reason: format!("it would need a yes: {reason}"),
             hint: Some(format!(
-                "run it where you can be asked, or allow the tool: jarvis config set mcp.servers.{}.tools.{} allow",
-                call.server, call.tool
+                "run it where you can be asked, or allow the tool: jarvis config set {}.tools.{} allow",
+                call.set_up, call.tool
             )),
         }),
         Approval::Ask => ExternalVerdict::Ask(ExternalAsk { call, reason }),
@@ -122,7 +124,8 @@ mod tests {
 
     fn call(read_only: bool, rule: Option<ToolRule>, allowed_before: bool) -> ExternalCall {
         let (server, tool, definition) = ("files".to_owned(), "write".to_owned(), "d".to_owned());
-        ExternalCall { server, tool, definition, read_only, rule, allowed_before }
+        let set_up = format!("mcp.servers.{server}");
+        ExternalCall { server, set_up, tool, definition, read_only, rule, allowed_before }
     }
 
     /// What a verdict is, in one word.

@@ -13,6 +13,8 @@ const ITERATIONS: u32 = 12;
 const MOST_ITERATIONS: u32 = 100;
 /// The model of the conversation reads the description with every request.
 const DESCRIPTION_CHARS: usize = 300;
+/// Before the names of tools of servers outside.
+const EXTERNAL: &str = "mcp/";
 const KEYS: [&str; 5] = ["name", "description", "tools", "max_iterations", "context"];
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -50,10 +52,14 @@ impl Agent {
             return Err("the head has no `tools`; a subagent without tools could only talk".to_owned());
         }
         let known = known_tools();
-        if let Some(tool) = tools.iter().find(|tool| !known.contains(tool)) {
+        if let Some(tool) = tools.iter().find(|tool| !known.contains(tool) && !is_external(tool)) {
             return Err(match tool.as_str() {
                 super::DELEGATE => "a subagent starts no subagents: take `delegate` out of `tools`".to_owned(),
-                other => format!("there is no tool `{}`; there are {}", short(other), known.join(", ")),
+                other => format!(
+                    "there is no tool `{}`; there are {}, and of MCP servers mcp/SERVER and mcp/SERVER/TOOL",
+                    short(other),
+                    known.join(", ")
+                ),
             });
         }
         let max_iterations = match document.one("max_iterations")? {
@@ -84,10 +90,31 @@ impl Agent {
         })
     }
 
+    /// Whether it may use a tool of a server outside.
+    pub(crate) fn may_use(&self, server: &str, tool: &str) -> bool {
+        let named = self.tools.iter().filter_map(|name| name.strip_prefix(EXTERNAL));
+        named.into_iter().any(|name| match name.split_once('/') {
+            None => name == server,
+            Some((of, one)) => of == server && one == tool,
+        })
+    }
+
+    /// Servers and tools of them that it names, as they are written.
+    pub(crate) fn external(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().filter_map(|name| name.strip_prefix(EXTERNAL))
+    }
+
     /// Whether files of the workspace can be different after it.
     pub(crate) fn changes_files(&self) -> bool {
         self.tools.iter().any(|tool| jarvis_dispatch::changes_something(tool))
     }
+}
+
+/// `mcp/SERVER` or `mcp/SERVER/TOOL`. Which servers there are is known when it works.
+fn is_external(tool: &str) -> bool {
+    let name = tool.strip_prefix(EXTERNAL).unwrap_or_default();
+    let (server, one) = name.split_once('/').unwrap_or((name, "all"));
+    !server.is_empty() && !one.is_empty()
 }
 
 fn short(text: &str) -> String {
@@ -107,6 +134,9 @@ mod tests {
         let agent = parse("---\ndescription: 读取文件\ntools:\n  - file_read\n  - file_list\nmax_iterations: 3\ncontext: window\n---\nRead.\n").unwrap();
         assert_eq!((agent.description.as_str(), agent.max_iterations), ("读取文件", 3));
         assert_eq!(agent.tools, ["file_read", "file_list"]);
+        let outside = parse("---\ndescription: x\ntools: [mcp/files/read_text, mcp/web]\n---\ny").unwrap();
+        assert!(outside.may_use("files", "read_text") && outside.may_use("web", "any"));
+        assert!(!outside.may_use("files", "write") && !outside.may_use("we", "b"));
         assert_eq!((agent.context, agent.prompt.as_str()), (Some(Strategy::Window), "Read."));
         let folded = parse("---\ndescription: >-\n  reads\n  files\ntools: [file_read]\n---\nx").unwrap();
         assert_eq!((folded.description.as_str(), folded.max_iterations), ("reads files", ITERATIONS));
@@ -118,6 +148,7 @@ mod tests {
             ("no head", "description"),
             ("---\ndescription: x\n---\ny", "tools"),
             ("---\ndescription: x\ntools: [file_red]\n---\ny", "file_red"),
+            ("---\ndescription: x\ntools: [mcp/]\n---\ny", "mcp/SERVER"),
             ("---\ndescription: x\ntools: [delegate]\n---\ny", "starts no subagents"),
             ("---\ndescription: x\ntools: [file_read]\nmax_iterations: 0\n---\ny", "1 to 100"),
             ("---\ndescription: x\ntools: [file_read]\ncontext: all\n---\ny", "hybrid"),

@@ -9,6 +9,7 @@ use crate::bootstrap::Bootstrap;
 use crate::checkpoint::TurnFiles;
 use crate::context::Strategy;
 use crate::conversation::Conversation;
+use crate::external::{ExternalTool, Externals};
 use crate::native;
 use crate::remember::Memory;
 use crate::session::TurnLimits;
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub memory: Option<(Memory, String)>,
     /// What they change is the turn's.
     pub files: Option<Arc<TurnFiles>>,
+    /// Tools of servers outside, for those whose file names them.
+    pub external: Option<Arc<Externals>>,
 }
 
 /// The subagents that a conversation may start in one turn.
@@ -185,6 +188,23 @@ impl Delegation {
         Err(CallError::respond(ErrorKind::Limit, message))
     }
 
+    /// What it may use of servers outside. What its file names and is not there is told.
+    fn external(&self, agent: &Agent, emit: &mut (dyn FnMut(Event) + Send)) -> Option<Arc<Externals>> {
+        let may = |tool: &ExternalTool| agent.may_use(&tool.server, &tool.tool);
+        let external = self.shared.external.as_ref().and_then(|all| all.narrowed(may));
+        let there = |name: &str| external.as_ref().is_some_and(|external| external.offers(name));
+        let missing: Vec<&str> = agent.external().filter(|name| !there(name)).collect();
+        if !missing.is_empty() {
+            let message = format!(
+                "`{}` works without mcp/{}: no such server or tool is there",
+                agent.name,
+                missing.join(", mcp/")
+            );
+            emit(Event::Notice { message });
+        }
+        external.map(Arc::new)
+    }
+
     /// The loop, and what was seen of it.
     #[allow(
         clippy::too_many_arguments,
@@ -204,7 +224,8 @@ impl Delegation {
         let bootstrap =
             Bootstrap::new(forge.clone(), Some(task.to_owned()), model.id()).with_embedder(embedder.clone());
         let tools = Toolbox::of_agent(bootstrap, Role::new(agent.clone()), self.shared.memory.clone())
-            .with_files(self.shared.files.clone());
+            .with_files(self.shared.files.clone())
+            .with_external(self.external(agent, emit));
         let mut conversation = Conversation::new(agent.context.unwrap_or(self.shared.strategy));
         conversation.history.push(Message::user(task));
         let until = cancel.child_token();

@@ -84,7 +84,7 @@ impl Definition {
     }
 
     fn properties(&self) -> Map<String, Value> {
-        self.parameters.get("properties").and_then(Value::as_object).cloned().unwrap_or_default()
+        properties_of(&self.parameters)
     }
 
     /// The prompt with these arguments. A value is text in it, and its own braces are no places.
@@ -106,30 +106,39 @@ impl Definition {
     /// Arguments as a person types them: `name=value …`; what stands before the first name is the first argument that has
     /// none. A value goes on to the next name.
     pub fn read_arguments(&self, line: &str) -> Result<Value, String> {
-        let properties = self.properties();
-        let mut given: Vec<(Option<String>, String)> = Vec::new();
-        for word in line.split_whitespace() {
-            let named = word.split_once('=').filter(|(name, _)| properties.contains_key(*name));
-            match (named, given.last_mut()) {
-                (Some((name, value)), _) => given.push((Some(name.to_owned()), value.to_owned())),
-                (None, Some((_, value))) => {
-                    value.push(' ');
-                    value.push_str(word);
-                }
-                (None, None) => given.push((None, word.to_owned())),
-            }
-        }
-        let mut args = Map::new();
-        for (name, text) in given.iter().filter_map(|(name, text)| Some((name.clone()?, text))) {
-            args.insert(name.clone(), typed(&properties[&name], text));
-        }
-        if let Some((None, text)) = given.first() {
-            let free = properties.keys().find(|name| !args.contains_key(*name));
-            let name = free.ok_or_else(|| format!("it takes no argument for `{text}`"))?;
-            args.insert(name.clone(), typed(&properties[name], text));
-        }
-        Ok(Value::Object(args))
+        read_arguments(&self.parameters, line)
     }
+}
+
+/// The same by any schema of an object.
+pub fn read_arguments(parameters: &Value, line: &str) -> Result<Value, String> {
+    let properties = properties_of(parameters);
+    let mut given: Vec<(Option<String>, String)> = Vec::new();
+    for word in line.split_whitespace() {
+        let named = word.split_once('=').filter(|(name, _)| properties.contains_key(*name));
+        match (named, given.last_mut()) {
+            (Some((name, value)), _) => given.push((Some(name.to_owned()), value.to_owned())),
+            (None, Some((_, value))) => {
+                value.push(' ');
+                value.push_str(word);
+            }
+            (None, None) => given.push((None, word.to_owned())),
+        }
+    }
+    let mut args = Map::new();
+    for (name, text) in given.iter().filter_map(|(name, text)| Some((name.clone()?, text))) {
+        args.insert(name.clone(), typed(&properties[&name], text));
+    }
+    if let Some((None, text)) = given.first() {
+        let free = properties.keys().find(|name| !args.contains_key(*name));
+        let name = free.ok_or_else(|| format!("it takes no argument for `{text}`"))?;
+        args.insert(name.clone(), typed(&properties[name], text));
+    }
+    Ok(Value::Object(args))
+}
+
+fn properties_of(parameters: &Value) -> Map<String, Value> {
+    parameters.get("properties").and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
 /// A text as the schema wants it; what does not fit stays text, and the check says so.

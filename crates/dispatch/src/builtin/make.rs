@@ -241,15 +241,22 @@ impl Dispatch {
         Ok(Tried { told, stderr: jarvis_audit::redact(&stderr) })
     }
 
-    /// Installs the packages of something that a person allowed to be made; none of their code runs by that.
+    /// Installs the packages of something that a person allowed to be made; none of their code runs by that. Gives the
+    /// folder that Python finds them in.
     pub async fn install_for(
         &self,
         tool: &str,
         _allowed: &MakePermit,
         dependencies: &[String],
         cancel: &CancellationToken,
-    ) -> Result<(), CallError> {
+    ) -> Result<Option<PathBuf>, CallError> {
         self.install_packages(tool, dependencies, cancel).await
+    }
+
+    /// The person's own Python, and what a jail must show for it to run.
+    pub async fn python(&self) -> Option<(PathBuf, Vec<PathBuf>)> {
+        let executor = &self.parts.executor;
+        executor.python_program().await.ok().zip(executor.python_needs().await.ok())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What config.toml may hold. An unknown key is an error: a misspelt one would be ignored in silence.
 
 use jarvis_agent::{Mode, Price, Strategy, TurnLimits};
-use jarvis_mcp::client::ServerConfigs;
+use jarvis_mcp::client::{BroughtRules, ServerConfigs};
 use jarvis_model::fetch::{ModelFile, known_models};
 use jarvis_policy::{Approval, NetworkRule};
 use serde::{Deserialize, Serialize};
@@ -94,11 +94,22 @@ impl Default for Memory {
 }
 
 /// Servers of the Model Context Protocol, whose tools the model is offered.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Mcp {
     #[serde(skip_serializing_if = "ServerConfigs::is_empty")]
     pub servers: ServerConfigs,
+    /// What servers that an editor brings along may touch, by their names there.
+    #[serde(skip_serializing_if = "BroughtRules::is_empty")]
+    pub editor: BroughtRules,
+    /// Seconds after which `jarvis mcp serve --http` ends a session that nobody uses or listens to.
+    pub idle_s: u64,
+}
+
+impl Default for Mcp {
+    fn default() -> Self {
+        Self { servers: ServerConfigs::new(), editor: BroughtRules::new(), idle_s: 300 }
+    }
 }
 
 pub type Models = BTreeMap<String, ModelFile>;
@@ -271,6 +282,7 @@ impl Settings {
             ("serve.rate", u64::from(self.serve.rate)),
             ("serve.max_sessions", self.serve.max_sessions as u64),
             ("serve.max_connections", self.serve.max_connections as u64),
+            ("mcp.idle_s", self.mcp.idle_s),
         ];
         if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(format!("{key} must be at least 1"));

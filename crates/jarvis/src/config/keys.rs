@@ -70,6 +70,7 @@ pub const KEYS: &[Key] = &[
     key("serve.max_sessions", "JARVIS_SERVE_SESSIONS", "sessions that `jarvis serve` has open at the same time"),
     key("serve.max_connections", "JARVIS_SERVE_CONNECTIONS", "connections that `jarvis serve` has at the same time"),
     key("serve.grace_s", "JARVIS_SERVE_GRACE", "seconds for turns to end once `jarvis serve` is told to stop"),
+    key("mcp.idle_s", "JARVIS_MCP_IDLE", "seconds until `jarvis mcp serve --http` ends a session that nobody uses"),
     key("telemetry.otlp_endpoint", "JARVIS_OTLP_ENDPOINT", "OpenTelemetry collector (OTLP over HTTP) for traces"),
     key("telemetry.content", "JARVIS_TELEMETRY_CONTENT", "true: traces hold what is said, called with and answered"),
     key("local.context_tokens", "JARVIS_LOCAL_CONTEXT", "context of the embedded model, in tokens"),

@@ -90,6 +90,19 @@ fn a_server_with_the_official_sdk_is_tried_kept_and_answers() {
     let project: toml_edit::DocumentMut = bench.read(".jarvis/mcp/quick-notes/pyproject.toml").parse().unwrap();
     assert_eq!(project["project"]["description"].as_str(), server("x", json!([]))["description"].as_str());
 
+    // The line for a person works as it is printed: in the jail, without network, in a later conversation.
+    let line = made["for_this_agent"].as_str().unwrap();
+    assert!(line.starts_with("jarvis mcp add quick-notes --read "), "{line}");
+    let binary = Path::new(env!("CARGO_BIN_EXE_jarvis")).parent().unwrap();
+    let added =
+        bench.home.other("sh").args(["-c", line]).env("PATH", format!("{}:/usr/bin:/bin", binary.display())).output();
+    let _ = crate::common::Ran::of(added.unwrap()).ok();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let elsewhere = elsewhere.path().display().to_string();
+    let tested = bench.home.run(&["mcp", "test", "quick-notes", "--workspace", &elsewhere, "--json"]).ok().json();
+    let names: Vec<_> = tested["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(names, ["say-it", "list"], "{tested}");
+
     let environments = bench.home.file("packages/environments").read_dir().unwrap();
     let site =
         environments.flatten().find(|e| !e.file_name().to_string_lossy().starts_with('.')).unwrap().path().join("site");

@@ -1,6 +1,8 @@
 //! `jarvis acp` with the official client as its editor: node runs `acp_peer/peer.mjs`, which does a script of steps and
 //! tells all that it saw.
 
+mod servers;
+
 use crate::common::Home;
 use crate::common::provider::{Provider, Reply, grows};
 use serde_json::{Value, json};

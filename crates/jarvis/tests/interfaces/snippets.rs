@@ -35,10 +35,17 @@ fn snippets() -> Vec<Snippet> {
 
 /// The command with its arguments, wherever the editor wants them.
 fn command(snippet: &Snippet) -> Vec<String> {
-    if snippet.language == "lua" {
-        let (_, list) = snippet.text.split_once("commands = { default = {").unwrap();
-        let (list, _) = list.split_once('}').unwrap();
-        return serde_json::from_str(&format!("[{list}]")).unwrap();
+    let between = |text: &str, from: &str, to: &str| -> Vec<String> {
+        let (_, rest) = text.split_once(from).unwrap();
+        serde_json::from_str(&format!("[{}]", rest.split_once(to).unwrap().0)).unwrap()
+    };
+    match snippet.editor.as_str() {
+        "codecompanion" => return between(&snippet.text, "commands = { default = {", "}"),
+        "avante" => {
+            let program = between(&snippet.text, "command = ", ",");
+            return [program, between(&snippet.text, "args = {", "}")].concat();
+        }
+        _ => {}
     }
     let config: Value = match snippet.language.as_str() {
         "json" => serde_json::from_str(&snippet.text).unwrap(),
@@ -74,8 +81,13 @@ fn greeted(words: &[String], first: &Value) -> Value {
 #[test]
 fn every_snippet_starts_something_that_speaks_its_protocol() {
     let all = snippets();
+    let (own, all): (Vec<_>, Vec<_>) = all.into_iter().partition(|snippet| snippet.protocol == "config");
+    assert_eq!(own.len(), 1);
+    let home = Home::new().config(&own[0].text);
+    let set = home.run(&["config", "get", "mcp.editor", "--json"]).ok();
+    assert!(set.out.contains("read_text_file"), "{}", set.out);
     let editors: Vec<&str> = all.iter().map(|snippet| snippet.editor.as_str()).collect();
-    assert_eq!(editors, ["zed", "jetbrains", "neovim", "claude-code", "codex", "vscode", "cursor"]);
+    assert_eq!(editors, ["zed", "jetbrains", "codecompanion", "avante", "claude-code", "codex", "vscode", "cursor"]);
     // Tells on the way whether this build has it.
     let served = Home::new().run(&["mcp", "serve", "--help"]).out.contains("Usage: jarvis mcp serve");
     for snippet in &all {

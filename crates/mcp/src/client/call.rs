@@ -2,15 +2,13 @@
 
 use super::handler::{Ask, Sample};
 use super::live::Live;
+use super::offers;
 use super::one::{One, cancelled};
 use super::result::value_of;
 use jarvis_agent::{Sampled, Sampler};
 use jarvis_dispatch::{Approver, CallError, Form, check_value};
 use jarvis_protocol::{ErrorBody, ErrorKind, Event};
-use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
-    ProgressToken, RequestId, ServerResult,
-};
+use rmcp::model::{CancelledNotification, CancelledNotificationParam, ProgressToken, RequestId, ServerResult};
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -63,9 +61,7 @@ impl Drop for Running<'_> {
 impl Calling<'_> {
     pub async fn run(&mut self, tool: &str, args: &Value) -> Result<Value, CallError> {
         let live = self.live;
-        let mut params = CallToolRequestParams::new(tool.to_owned());
-        params.arguments = args.as_object().cloned();
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let request = offers::request(tool, args);
         live.shared.calls.fetch_add(1, Ordering::AcqRel);
         let sent = live.peer().send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let handle = match sent {
@@ -116,13 +112,16 @@ impl Calling<'_> {
                         ErrorKind::Timeout,
                         format!("`{tool}`: the MCP server `{}` did not answer within {seconds} s", self.one.name),
                     );
-                    let hint = format!("jarvis config set mcp.servers.{}.timeout_s N gives it longer", self.one.name);
+                    let hint = format!("jarvis config set {}.timeout_s N gives it longer", self.one.set_up());
                     return Err(CallError::RespondToModel(body.hint(hint)));
                 }
             }
         };
         let mut value = match answer {
             Ok(ServerResult::CallToolResult(result)) => value_of(tool, result),
+            Ok(ServerResult::ListResourcesResult(page)) => Ok(offers::resources(&page)),
+            Ok(ServerResult::ReadResourceResult(read)) => Ok(offers::contents(&read)),
+            Ok(ServerResult::GetPromptResult(result)) => Ok(offers::prompt(&result)),
             Ok(_) => Err(live.failed(tool, &ServiceError::UnexpectedResponse).await),
             Err(error) => Err(live.failed(tool, &error).await),
         };

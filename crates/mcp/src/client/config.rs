@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub type ServerConfigs = BTreeMap<String, ServerConfig>;
 
 /// Seconds of one call without a sign of progress.
-const TIMEOUT_S: u64 = 60;
+pub(super) const TIMEOUT_S: u64 = 60;
 const MOST_TIMEOUT_S: u64 = 3600;
 const MEMORY_MB: u64 = 1024;
 const MOST_NAME: usize = 32;
@@ -43,6 +43,9 @@ pub struct ServerConfig {
     /// By the name of a tool; `*` is every other one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolRule>,
+    /// Another program named it, for one session.
+    #[serde(skip)]
+    pub brought: bool,
 }
 
 /// What a program may touch beside reading the system and the workspace.
@@ -86,6 +89,7 @@ impl Default for ServerConfig {
             timeout_s: TIMEOUT_S,
             sandbox: ServerSandbox::default(),
             tools: BTreeMap::new(),
+            brought: false,
         }
     }
 }
@@ -166,10 +170,29 @@ impl ServerConfig {
     /// The same as long as the same server is run or reached in the same way; BLAKE3, in hex. What a yes was given to
     /// does not stand for another program.
     pub fn digest(&self) -> String {
-        let identity = ServerConfig { enabled: true, timeout_s: TIMEOUT_S, tools: BTreeMap::new(), ..self.clone() };
+        let identity = ServerConfig {
+            enabled: true,
+            timeout_s: TIMEOUT_S,
+            tools: BTreeMap::new(),
+            brought: false,
+            ..self.clone()
+        };
         // Cannot fail: a plain structure of texts and numbers.
         let text = serde_json::to_vec(&identity).unwrap_or_default();
         blake3::hash(&text).to_hex().to_string()
+    }
+
+    /// Where the config speaks of it.
+    pub fn set_up(&self, name: &str) -> String {
+        format!("mcp.{}.{name}", if self.brought { "editor" } else { "servers" })
+    }
+
+    /// How a person finds out more where it does not start.
+    pub(crate) fn tried_by(&self, name: &str) -> String {
+        match self.brought {
+            false => format!("`jarvis mcp test {name}` shows all that it says"),
+            true => format!("{}.sandbox in config.toml says what it may read, change and reach", self.set_up(name)),
+        }
     }
 
     /// What it is, for a list: its command line or its address.

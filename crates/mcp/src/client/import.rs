@@ -106,7 +106,7 @@ fn server(value: &Value) -> Result<ServerConfig, String> {
 }
 
 /// In the form of a server's name.
-fn name_of(foreign: &str) -> String {
+pub(super) fn name_of(foreign: &str) -> String {
     let mut name = String::new();
     for c in foreign.chars() {
         match c {

@@ -4,10 +4,12 @@ use super::bounded::{Bounded, MOST_LINE};
 use super::config::{ServerConfig, full};
 use super::definition::{Definition, MOST_TOOLS, definition};
 use super::handler::{Ask, Handler, Shared, WAITING, address};
+use super::offers;
+use super::refused::explained;
 use super::servers::Setup;
 use jarvis_dispatch::{CallError, Server, ServerRequest};
 use jarvis_protocol::{ErrorBody, ErrorKind, Preset, ProcessLimits, ProcessPlan};
-use rmcp::model::PaginatedRequestParams;
+use rmcp::model::{PaginatedRequestParams, ServerCapabilities};
 use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, serve_client};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -59,7 +61,14 @@ impl Live {
                     StreamableHttpClientTransportConfig::with_uri(outside.url),
                 );
                 let served = serve_client(handler, transport).await;
-                let service = served.map_err(|e| not_connected(name, &outside.handed.redact(causes(&e)), ""))?;
+                let service = served.map_err(|error| match explained(name, config, &error) {
+                    Some((why, hint)) => {
+                        let why = outside.handed.redact(why);
+                        let message = format!("the MCP server `{name}` is not connected: {why}");
+                        CallError::RespondToModel(ErrorBody::new(ErrorKind::Network, message).hint(hint))
+                    }
+                    None => not_connected(name, config, &outside.handed.redact(causes(&error)), ""),
+                })?;
                 (service, Kind::Web(outside.handed))
             }
             None => program(name, config, setup, handler).await?,
@@ -96,6 +105,14 @@ impl Live {
         }
     }
 
+    fn has(&self, what: impl Fn(&ServerCapabilities) -> bool) -> bool {
+        self.service.peer().peer_info().is_some_and(|info| what(&info.capabilities))
+    }
+
+    pub fn has_prompts(&self) -> bool {
+        self.has(|capabilities| capabilities.prompts.is_some())
+    }
+
     /// How it calls itself, with its version.
     pub fn calls_itself(&self) -> Option<String> {
         let info = self.service.peer().peer_info()?;
@@ -108,15 +125,16 @@ impl Live {
         self.shared.changed.store(false, Ordering::Release);
         let mut all: Vec<Definition> = Vec::new();
         let (mut seen, mut cursor) = (0, None);
-        let offers = self.service.peer().peer_info().is_none_or(|info| info.capabilities.tools.is_some());
-        for _ in 0..if offers { MOST_PAGES } else { 0 } {
+        let has_tools = self.service.peer().peer_info().is_none_or(|info| info.capabilities.tools.is_some());
+        for _ in 0..if has_tools { MOST_PAGES } else { 0 } {
             let asked = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
             let page = match self.service.peer().list_tools(asked).await {
                 Ok(page) => page,
                 Err(error) => return Err(self.failed("tools/list", &error).await),
             };
             seen += page.tools.len();
-            all.extend(page.tools.iter().filter_map(definition));
+            let own = page.tools.iter().filter_map(definition);
+            all.extend(own.filter(|tool| !offers::is_reserved(&tool.name)));
             cursor = page.next_cursor.filter(|cursor| !cursor.is_empty());
             if cursor.is_none() || all.len() >= MOST_TOOLS {
                 break;
@@ -126,6 +144,9 @@ impl Live {
         let mut names = std::collections::HashSet::new();
         all.retain(|tool| names.insert(tool.name.clone()));
         *self.left_out.lock().unwrap_or_else(PoisonError::into_inner) = seen - all.len();
+        if self.has(|capabilities| capabilities.resources.is_some()) {
+            all.extend(offers::tools());
+        }
         *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(all);
         Ok(())
     }
@@ -215,7 +236,7 @@ async fn program(
 ) -> Result<(RunningService<RoleClient, Handler>, Kind), CallError> {
     let mut server = setup.dispatch.start_server(request(name, config, setup)?).await?;
     let (Some(stdin), Some(stdout)) = (server.stdin.take(), server.stdout.take()) else {
-        return Err(not_connected(name, "it has no standard streams", ""));
+        return Err(not_connected(name, config, "it has no standard streams", ""));
     };
     let stdout = Bounded::new(stdout);
     let too_long = stdout.too_long.clone();
@@ -225,7 +246,7 @@ async fn program(
         Err(error) => {
             let why = how(&server).await;
             let said = if why.is_none() { words(&server) } else { String::new() };
-            Err(not_connected(name, &why.unwrap_or_else(|| server.handed.redact(causes(&error))), &said))
+            Err(not_connected(name, config, &why.unwrap_or_else(|| server.handed.redact(causes(&error))), &said))
         }
     }
 }
@@ -234,7 +255,10 @@ fn request(name: &str, config: &ServerConfig, setup: &Setup) -> Result<ServerReq
     let command = config.command.clone().unwrap_or_default();
     let program = (setup.find)(&command).ok_or_else(|| {
         let body = ErrorBody::new(ErrorKind::NotFound, format!("MCP server `{name}`: there is no program `{command}`"));
-        CallError::RespondToModel(body.hint("install it, or name the file: jarvis mcp add --replace"))
+        CallError::RespondToModel(body.hint(match config.brought {
+            true => "install it, or name the file in the editor's settings",
+            false => "install it, or name the file: jarvis mcp add --replace",
+        }))
     })?;
     let place = |path: &PathBuf| full(&setup.workspace, path);
     let sandbox = &config.sandbox;
@@ -252,9 +276,9 @@ fn request(name: &str, config: &ServerConfig, setup: &Setup) -> Result<ServerReq
     Ok(ServerRequest { name: name.to_owned(), plan, program, env })
 }
 
-fn not_connected(name: &str, why: &str, said: &str) -> CallError {
+fn not_connected(name: &str, config: &ServerConfig, why: &str, said: &str) -> CallError {
     let body = ErrorBody::new(ErrorKind::Sandbox, format!("the MCP server `{name}` does not answer: {why}{said}"));
-    CallError::RespondToModel(body.hint(format!("`jarvis mcp test {name}` shows all that it says")))
+    CallError::RespondToModel(body.hint(config.tried_by(name)))
 }
 
 /// With the whole chain of causes: the last one says what happened.

@@ -4,11 +4,12 @@ use super::call::Calling;
 use super::config::ServerConfig;
 use super::definition::Definition;
 use super::live::Live;
+use super::offers;
 use super::servers::Setup;
 use jarvis_agent::Around;
 use jarvis_dispatch::{CallError, ExternalCall, ToolRule, check_arguments};
 use jarvis_protocol::{ErrorBody, ErrorKind};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -78,6 +79,10 @@ impl One {
         *known = Some(tools);
     }
 
+    pub fn set_up(&self) -> String {
+        self.config.set_up(&self.name)
+    }
+
     pub fn patience(&self) -> Duration {
         START.min(Duration::from_secs(self.config.timeout_s))
     }
@@ -99,7 +104,7 @@ impl One {
         }
         if let Some(pause) = state.not_before.and_then(|at| at.checked_duration_since(Instant::now())) {
             if pause > WAITS {
-                return Err(state.waiting(&self.name, pause));
+                return Err(state.waiting(&self.name, self.config.tried_by(&self.name), pause));
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -127,9 +132,7 @@ impl One {
 
     fn slow(&self) -> CallError {
         let message = format!("the MCP server `{}` was not ready after {} s", self.name, self.patience().as_secs());
-        CallError::RespondToModel(
-            ErrorBody::new(ErrorKind::Timeout, message).hint(format!("`jarvis mcp test {}` tries it", self.name)),
-        )
+        CallError::RespondToModel(ErrorBody::new(ErrorKind::Timeout, message).hint(self.config.tried_by(&self.name)))
     }
 
     /// Decides, and calls, with the definition that the server has now.
@@ -160,12 +163,38 @@ impl One {
         done
     }
 
+    /// What one of its prompts says, with what a person typed after its name.
+    pub async fn prompt(&self, name: &str, said: &str, around: Around<'_>) -> Result<Value, CallError> {
+        let live = self.live(around.cancel).await?;
+        let found = tokio::select! {
+            found = tokio::time::timeout(self.patience(), offers::find(&live, name)) => found,
+            () = around.cancel.cancelled() => return Err(cancelled()),
+        };
+        let prompt = found.unwrap_or_else(|_| Err(self.slow()))?;
+        let parameters = offers::parameters(&prompt);
+        let wrong = |problem: String| {
+            let takes: Vec<&str> = prompt.arguments.iter().flatten().map(|argument| argument.name.as_str()).collect();
+            let body = ErrorBody::new(ErrorKind::Usage, format!("/{}:{name}: {problem}", self.name));
+            CallError::RespondToModel(body.hint(format!("it takes: {}", takes.join(", "))))
+        };
+        let arguments = jarvis_agent::read_arguments(&parameters, said).map_err(&wrong)?;
+        check_arguments(&parameters, &arguments).map_err(|problem| wrong(problem.to_string()))?;
+        let args = json!({"name": name, "arguments": arguments});
+        let dispatch = &self.setup.dispatch;
+        let Around { call_id, emit, approver, sampler, cancel } = around;
+        let call = self.question(offers::PROMPT, offers::PROMPT, true, self.config.rule(offers::PROMPT));
+        let permit = dispatch.external_permit(call, &args, approver, || {}).await?;
+        let mut calling = Calling { one: self, live: &live, call_id, emit, approver, sampler, cancel };
+        dispatch.external(permit, &args, calling.run(offers::PROMPT, &args)).await
+    }
+
     /// What is to be decided about one call.
     pub fn question(&self, tool: &str, definition: &str, read_only: bool, rule: Option<ToolRule>) -> ExternalCall {
         let allowed_before =
             self.setup.store.as_ref().is_some_and(|store| store.is_allowed(&self.name, &self.digest, tool, definition));
         ExternalCall {
             server: self.name.clone(),
+            set_up: self.set_up(),
             tool: tool.to_owned(),
             definition: definition.to_owned(),
             read_only,
@@ -189,14 +218,13 @@ impl State {
         self.why = Some(why);
     }
 
-    fn waiting(&self, name: &str, pause: Duration) -> CallError {
+    fn waiting(&self, name: &str, hint: String, pause: Duration) -> CallError {
         let why = self.why.as_ref().map(|body| format!(": {}", body.message)).unwrap_or_default();
         let message = format!(
             "the MCP server `{name}` failed {} times and is not started again before {} s{why}",
             self.failures,
             pause.as_secs().max(1)
         );
-        let hint = format!("`jarvis mcp test {name}` shows all that it says");
         CallError::RespondToModel(ErrorBody::new(ErrorKind::Sandbox, message).hint(hint))
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 /// Characters of one result. Longer than what a model is shown, for whoever reads the events.
 const MOST_CHARS: usize = 60_000;
+const UNKNOWN: &str = "[something that jarvis does not know]";
 
 /// An answer that says it failed is an error that the model reads.
 pub(super) fn value_of(tool: &str, result: CallToolResult) -> Result<Value, CallError> {
@@ -27,18 +28,22 @@ fn says_the_same(text: &str, data: &Value) -> bool {
     text.trim().is_empty() || serde_json::from_str::<Value>(text).is_ok_and(|said| said == *data)
 }
 
-fn told(block: &ContentBlock) -> String {
+pub(super) fn told(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
         ContentBlock::Image(image) => format!("[an image, {}, {} bytes]", image.mime_type, bytes(&image.data)),
         ContentBlock::Audio(audio) => format!("[a sound, {}, {} bytes]", audio.mime_type, bytes(&audio.data)),
         ContentBlock::ResourceLink(link) => format!("[a resource: {} ({})]", link.uri, link.name),
-        ContentBlock::Resource(embedded) => match &embedded.resource {
-            ResourceContents::TextResourceContents { uri, text, .. } => format!("[{uri}]\n{text}"),
-            ResourceContents::BlobResourceContents { uri, blob, .. } => format!("[{uri}, {} bytes]", bytes(blob)),
-            _ => "[something that jarvis does not know]".to_owned(),
-        },
-        _ => "[something that jarvis does not know]".to_owned(),
+        ContentBlock::Resource(embedded) => resource(&embedded.resource),
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
+pub(super) fn resource(contents: &ResourceContents) -> String {
+    match contents {
+        ResourceContents::TextResourceContents { uri, text, .. } => format!("[{uri}]\n{text}"),
+        ResourceContents::BlobResourceContents { uri, blob, .. } => format!("[{uri}, {} bytes]", bytes(blob)),
+        _ => UNKNOWN.to_owned(),
     }
 }
 
@@ -48,7 +53,7 @@ fn bytes(coded: &str) -> usize {
 }
 
 /// Between characters, with a note of what is missing.
-fn cut(text: String) -> String {
+pub(super) fn cut(text: String) -> String {
     match text.char_indices().nth(MOST_CHARS) {
         None => text,
         Some((end, _)) => {

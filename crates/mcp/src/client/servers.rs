@@ -139,7 +139,12 @@ impl Servers {
                 names.insert(name.clone(), (at, tool.name.clone()));
                 let spec =
                     ToolSpec { name, description: tool.description.clone(), parameters: tool.parameters.clone() };
-                tools.push(ExternalTool { server: one.name.clone(), spec, read_only: tool.read_only });
+                tools.push(ExternalTool {
+                    server: one.name.clone(),
+                    tool: tool.name.clone(),
+                    spec,
+                    read_only: tool.read_only,
+                });
             }
         }
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
@@ -148,6 +153,26 @@ impl Servers {
 }
 
 impl External for Servers {
+    fn serves(&self, server: &str) -> bool {
+        self.all.iter().any(|one| one.name == server)
+    }
+
+    fn prompt<'a>(
+        &'a self,
+        server: &'a str,
+        name: &'a str,
+        said: &'a str,
+        around: Around<'a>,
+    ) -> BoxFuture<'a, Result<String, CallError>> {
+        Box::pin(async move {
+            let Some(one) = self.all.iter().find(|one| one.name == server) else {
+                return Err(CallError::respond(ErrorKind::NotFound, format!("there is no server `{server}`")));
+            };
+            let value = one.prompt(name, said, around).await?;
+            Ok(value.as_str().unwrap_or_default().to_owned())
+        })
+    }
+
     fn tools<'a>(
         &'a self,
         emit: &'a mut (dyn FnMut(Event) + Send),

@@ -5,7 +5,7 @@ use crate::server::handler::Handler;
 use crate::server::progress::{self, Reporter};
 use crate::server::{Shared, tools};
 use jarvis_agent::Bootstrap;
-use jarvis_dispatch::{ApprovalRequest, CallError};
+use jarvis_dispatch::{ApprovalRequest, CallError, quoted};
 use jarvis_protocol::{ErrorBody, Event, value_text};
 use rmcp::RoleServer;
 use rmcp::model::{
@@ -154,15 +154,6 @@ fn allowing(started_as: &str, request: &ApprovalRequest) -> String {
          FILE --code FILE",
         request.capability, request.reason
     )
-}
-
-/// For a shell, whatever is in it.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// A registry that cannot be read, as an error of the protocol.

@@ -3,8 +3,8 @@
 #![allow(deprecated, reason = "what a later version of the protocol gives up is current in the others")]
 
 use crate::server::watch::Count;
-use crate::server::{Shared, call, complete, resources, skills, tools};
-use jarvis_agent::Bootstrap;
+use crate::server::{Shared, call, complete, resources, tools};
+use jarvis_agent::{Bootstrap, Skill};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult,
     ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation,
@@ -87,10 +87,21 @@ impl Handler {
         Ok(ListToolsResult { next_cursor, tools: page, ..Default::default() })
     }
 
+    /// One that cannot be read is left out, with a word in the log.
+    fn skills(&self) -> Vec<Skill> {
+        let catalogue = self.shared.setup.skills.load();
+        for broken in &catalogue.broken {
+            tracing::warn!(skill = %broken.path.display(), problem = broken.problem, "a skill cannot be used");
+        }
+        catalogue.skills
+    }
+
     fn prompts(&self) -> Vec<Prompt> {
         let argument = PromptArgument::new(REQUEST).with_description("What to do with it, in your own words");
-        let skills = skills::all(&self.shared.setup.skills).into_iter();
-        skills.map(|s| Prompt::new(s.name, Some(s.description), Some(vec![argument.clone()]))).collect()
+        self.skills()
+            .into_iter()
+            .map(|s| Prompt::new(s.name, Some(s.description), Some(vec![argument.clone()])))
+            .collect()
     }
 }
 
@@ -246,14 +257,13 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let all = skills::all(&self.shared.setup.skills);
-        let skill = all.into_iter().find(|skill| skill.name == request.name);
+        let skill = self.skills().into_iter().find(|skill| skill.name == request.name);
         let skill =
             skill.ok_or_else(|| ErrorData::invalid_params(format!("there is no skill `{}`", request.name), None))?;
         let wish = request.arguments.as_ref().and_then(|given| given.get(REQUEST)).and_then(|value| value.as_str());
         let text = match wish.map(str::trim).filter(|wish| !wish.is_empty()) {
-            Some(wish) => format!("{}\n\n{wish}", skill.text),
-            None => skill.text,
+            Some(wish) => format!("{}\n\n{wish}", skill.instructions),
+            None => skill.instructions,
         };
         let message = PromptMessage::new_text(Role::User, text);
         Ok(GetPromptResult::new(vec![message]).with_description(skill.description).into())

@@ -3,15 +3,15 @@
 
 use crate::server::handler::Handler;
 use crate::server::listener::{Bounded, Served};
+use crate::server::sessions::{self, Sessions};
 use crate::server::{MESSAGE_BYTES, Setup, Shared};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +20,10 @@ use tokio_util::sync::CancellationToken;
 
 /// Where it is served.
 pub const PATH: &str = "/mcp";
-/// Sessions at the same time; one that is idle for five minutes ends.
-const SESSIONS: usize = 64;
 /// A body that takes longer is not going to come.
 const BODY: Duration = Duration::from_secs(15);
 /// For answers that are on their way when the server stops.
 const STOPPING: Duration = Duration::from_secs(5);
-/// The first version of the protocol without sessions.
-const SESSIONLESS: &str = "2026-07-28";
 
 pub struct HttpOptions {
     /// What every request must carry as a bearer token; none: anybody who can connect is served.
@@ -36,6 +32,8 @@ pub struct HttpOptions {
     pub hosts: Vec<String>,
     /// The port of the listener: pages of this machine's own server may call it, others not.
     pub port: u16,
+    /// After so long a session that nobody uses or listens to ends.
+    pub idle: Duration,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +45,7 @@ pub enum HttpError {
 struct Gate {
     /// The hash of the token, so that comparing takes the same time whatever was sent.
     token: Option<blake3::Hash>,
-    sessions: Arc<LocalSessionManager>,
+    sessions: Arc<Sessions>,
 }
 
 /// Serves hosts until `stop`; what runs then is cancelled, and answers that are ready are sent.
@@ -72,14 +70,15 @@ pub async fn serve_http<L: Listener>(
         .enforce_origin_validation()
         .with_max_request_body_bytes(MESSAGE_BYTES)
         .with_cancellation_token(stop.clone());
-    let sessions = Arc::new(LocalSessionManager::default());
+    let sessions = Sessions::new(options.idle, stop.clone());
     let ended = stop.clone();
     let service = StreamableHttpService::new(
-        move || Ok(Handler::new(shared.clone(), ended.child_token())),
-        sessions.clone(),
+        move || Ok(Handler::new(shared.clone(), sessions::begun().unwrap_or_else(|| ended.child_token()))),
+        sessions.manager.clone(),
         config,
     );
-    let gate = Arc::new(Gate { token: options.token.map(|token| blake3::hash(token.as_bytes())), sessions });
+    let gate =
+        Arc::new(Gate { token: options.token.map(|token| blake3::hash(token.as_bytes())), sessions: sessions.clone() });
     let app = Router::new()
         .route_service(PATH, service)
         .layer(from_fn_with_state(gate, admit))
@@ -95,6 +94,7 @@ pub async fn serve_http<L: Listener>(
         served = serving => Ok(served?),
         // A host that does not read its stream does not keep the process.
         () = at_last => Ok(()),
+        () = sessions.look_after() => Ok(()),
     }
 }
 
@@ -110,10 +110,6 @@ async fn admit(
         let told = "a bearer token is needed: the one in the variable that the server was started with";
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], told).into_response();
     }
-    if begins_session(&request) && gate.sessions.sessions.read().await.len() >= SESSIONS {
-        let told = format!("{SESSIONS} sessions are open; close one (DELETE), or wait until an idle one ends");
-        return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "60")], told).into_response();
-    }
     let (parts, body) = request.into_parts();
     let body = match tokio::time::timeout(BODY, to_bytes(body, MESSAGE_BYTES)).await {
         Ok(Ok(bytes)) => bytes,
@@ -124,7 +120,7 @@ async fn admit(
         Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the message did not come").into_response(),
     };
     served.mark();
-    next.run(Request::from_parts(parts, Body::from(body))).await
+    gate.sessions.serve(Request::from_parts(parts, Body::from(body)), next).await
 }
 
 fn bears(headers: &HeaderMap, token: &blake3::Hash) -> bool {
@@ -132,12 +128,4 @@ fn bears(headers: &HeaderMap, token: &blake3::Hash) -> bool {
     let given = given.and_then(|value| value.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
     let given = given.map_or("", |(_, given)| given.trim());
     blake3::hash(given.as_bytes()).as_bytes().ct_eq(token.as_bytes()).into()
-}
-
-/// As far as the head says it.
-fn begins_session(request: &Request) -> bool {
-    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-    request.method() == Method::POST
-        && header("mcp-session-id").is_none()
-        && header("mcp-protocol-version").is_none_or(|version| version < SESSIONLESS)
 }

@@ -12,19 +12,17 @@ mod lines;
 mod listener;
 mod progress;
 mod resources;
-mod skills;
+mod sessions;
 mod tools;
 mod watch;
 
-pub use call::quoted;
 pub use http::{HttpError, HttpOptions, PATH, serve_http};
 
 use handler::Handler;
-use jarvis_agent::Bootstrap;
+use jarvis_agent::{Bootstrap, SkillFolders};
 use jarvis_audit::AuditLog;
 use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
-use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
@@ -38,8 +36,7 @@ pub struct Setup {
     /// registered.
     pub bootstrap: Box<dyn Fn(&str) -> Bootstrap + Send + Sync>,
     pub audit: AuditLog,
-    /// Folders of skills, the first one wins a name.
-    pub skills: Vec<PathBuf>,
+    pub skills: SkillFolders,
     /// Each active capability is a tool of its own, beside the three.
     pub capabilities_as_tools: bool,
     /// How the server was started, so that a refusal can name the command that would allow it.

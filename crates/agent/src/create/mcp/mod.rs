@@ -5,10 +5,11 @@ mod project;
 mod schema;
 
 use super::{Maker, Workshop, name, one_line, usage};
-use jarvis_dispatch::{CallError, Checker, Making, Placed, PythonServer};
+use jarvis_dispatch::{CallError, Checker, Dispatch, MADE_IN, Making, Placed, PythonServer, quoted};
 use jarvis_protocol::{ErrorBody, ErrorKind, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use tokio::io::AsyncReadExt;
 
 pub(super) const TOOL: &str = "create_mcp";
@@ -16,6 +17,8 @@ pub(super) const TOOL: &str = "create_mcp";
 /// The official SDK, at the version that the projects are written for.
 const SDK: &str = "mcp==2.3.0";
 
+/// Characters of a server's name in the config.
+const SERVER_NAME: usize = 32;
 const MOST_TOOLS: usize = 30;
 const MOST_CODE: usize = 64 << 10;
 const DESCRIPTION_CHARS: usize = 1000;
@@ -90,7 +93,7 @@ pub(super) async fn make(maker: &mut Maker<'_>, workshop: &Workshop, args: Args)
     let making = Making { tool: TOOL, kind: "MCP server", place: &place, replaces, note: Some(&note) };
     let permit = maker.bootstrap.dispatch().may_make(&making, maker.approver, maker.cancel).await?;
     maker.status(&format!("installing {}", dependencies.join(", ")));
-    maker.bootstrap.dispatch().install_for(TOOL, &permit, &dependencies, maker.cancel).await?;
+    let packages = maker.bootstrap.dispatch().install_for(TOOL, &permit, &dependencies, maker.cancel).await?;
     maker.status("starting the server");
     let server = PythonServer { files: files.clone(), entry: project::ENTRY.to_owned(), dependencies };
     let talk = |stdout: tokio::net::unix::pipe::Receiver, stdin| {
@@ -101,10 +104,38 @@ pub(super) async fn make(maker: &mut Maker<'_>, workshop: &Workshop, args: Args)
     project::compare(&wanted, &listed).map_err(|problem| failed(&problem, &tried.stderr))?;
     maker.bootstrap.dispatch().make(TOOL, permit, Placed::Folder(files), maker.cancel).await?;
     let names: Vec<&str> = listed.iter().map(|tool| tool.name.as_str()).collect();
+    let here = adding(maker.bootstrap.dispatch(), &args.name, &place, replaces, packages).await;
     Ok(json!({
         "made": format!(".jarvis/{place}"), "replaced": replaces, "tools": names,
-        "next": format!("it answers on its standard streams: `uv run .jarvis/{place}/server.py`, or python3 where {SDK} is installed"),
+        "next": format!("other programs start it by `uv run .jarvis/{place}/server.py`, or by python3 where {SDK} is installed"),
+        "for_this_agent": here,
     }))
+}
+
+/// The command by which a person has jarvis offer its tools in later conversations: in the jail, with no network, from
+/// the packages that it was tried with.
+async fn adding(
+    dispatch: &Dispatch,
+    name: &str,
+    place: &str,
+    replaces: bool,
+    packages: Option<PathBuf>,
+) -> Option<String> {
+    let (python, needs) = dispatch.python().await?;
+    let folder = dispatch.workspace().join(MADE_IN).join(place);
+    let packages = packages?;
+    let word = |path: &Path| quoted(&path.to_string_lossy());
+    let mut line = format!("jarvis mcp add {}", name.chars().take(SERVER_NAME).collect::<String>());
+    if replaces {
+        line.push_str(" --replace");
+    }
+    for path in needs.iter().chain([&packages, &folder]) {
+        line.push_str(&format!(" --read {}", word(path)));
+    }
+    let variable = format!("PYTHONPATH={}", packages.to_string_lossy());
+    line.push_str(&format!(" --env {}", quoted(&variable)));
+    line.push_str(&format!(" -- {} {}", word(&python), word(&folder.join(project::ENTRY))));
+    Some(line)
 }
 
 /// The server's own words are the best there is to mend it by.

@@ -226,6 +226,7 @@ impl Conversation<'_> {
             Line::Command(slash, argument) => return Ok(matches!(slash.run(self, argument).await?, Flow::Stay)),
             Line::Unknown(word) => match self.meant(word, line) {
                 Ok(Some(text)) => self.turn(&text).await?,
+                Ok(None) if self.session.is_prompt(line) => self.turn(line).await?,
                 Ok(None) => term::note(format!("there is no {word}; /help lists what there is")),
                 Err(failure) => keep_on(failure)?,
             },

@@ -108,6 +108,7 @@ fn server(args: Add) -> ServerConfig {
             memory_mb: args.memory.unwrap_or(usual.sandbox.memory_mb),
         },
         tools: BTreeMap::new(),
+        brought: false,
     }
 }
 

@@ -4,17 +4,19 @@ use crate::cli::{Common, Reach};
 use crate::config::Settings;
 use crate::error::{Outcome, config, failed, usage};
 use crate::home::Home;
-use crate::{config as settings, model, run, term};
+use crate::{config as settings, model, run, term, workshop};
 use clap::Args;
 use jarvis_agent::Bootstrap;
 use jarvis_audit::AuditLog;
+use jarvis_dispatch::quoted;
 use jarvis_forge::Forge;
-use jarvis_mcp::server::{HttpOptions, PATH, Setup, quoted, serve_http, serve_stdio};
+use jarvis_mcp::server::{HttpOptions, PATH, Setup, serve_http, serve_stdio};
 use jarvis_protocol::ErrorKind;
 use serde_json::json;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -74,10 +76,11 @@ pub fn run(args: &Serve, common: &Common) -> Outcome {
     }
     run::enter(&args.reach.place)?;
     let setup = setup(args, &loaded, &home)?;
+    let idle = Duration::from_secs(loaded.mcp.idle_s);
     run::block(async |signals| {
         let stop = signals.work();
         match args.http {
-            Some(addr) => over_http(setup, addr, token, args, common, stop).await,
+            Some(addr) => over_http(setup, addr, Door { token, idle }, args, common, stop).await,
             None => over_stdio(setup, stop).await,
         }
     })
@@ -89,7 +92,7 @@ fn setup(args: &Serve, settings: &Settings, home: &Home) -> Outcome<Setup> {
     Ok(Setup {
         bootstrap: Box::new(move |writer| Bootstrap::new(forge.clone(), None, writer).with_embedder(embedder.clone())),
         audit: AuditLog::open(home.audit()),
-        skills: vec![run::workspace()?.join(".jarvis/skills"), home.root().join("skills")],
+        skills: workshop::skills(home, &run::workspace()?),
         capabilities_as_tools: args.capabilities_as_tools,
         started_as: command(args),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -126,6 +129,12 @@ fn token(variable: &str) -> Outcome<String> {
     Ok(value.to_owned())
 }
 
+/// Who may come in, and how long one may stay that does nothing.
+struct Door {
+    token: Option<String>,
+    idle: Duration,
+}
+
 async fn over_stdio(setup: Setup, stop: CancellationToken) -> Outcome {
     if std::io::stdin().is_terminal() {
         term::status("this speaks MCP, a JSON message a line: a host starts it (see --help); Ctrl-D ends it");
@@ -137,11 +146,12 @@ async fn over_stdio(setup: Setup, stop: CancellationToken) -> Outcome {
 async fn over_http(
     setup: Setup,
     addr: SocketAddr,
-    token: Option<String>,
+    door: Door,
     args: &Serve,
     common: &Common,
     stop: CancellationToken,
 ) -> Outcome {
+    let Door { token, idle } = door;
     let taken = |e: std::io::Error| usage(format!("{addr} cannot be listened on: {e}"), "choose another: --http ADDR");
     let listener = TcpListener::bind(addr).await.map_err(taken)?;
     let addr = listener.local_addr().map_err(taken)?;
@@ -158,6 +168,6 @@ async fn over_http(
     if !addr.ip().is_loopback() && !addr.ip().is_unspecified() {
         hosts.push(addr.ip().to_string());
     }
-    let options = HttpOptions { token, hosts, port: addr.port() };
+    let options = HttpOptions { token, hosts, port: addr.port(), idle };
     serve_http(setup, listener, options, stop).await.map_err(|e| failed(ErrorKind::Network, e.to_string()))
 }

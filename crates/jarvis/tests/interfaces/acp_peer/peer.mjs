@@ -99,6 +99,7 @@ for (const step of script.steps) {
   else if (step.until) await until(step.until, () => seen.updates.some((told) => includes(told, filled(step.until))));
   else if (step.asked) await until(step, () => seen.permissions.length >= step.asked);
   else if (step.withdrawn) await until(step, () => seen.withdrawn >= step.withdrawn);
+  else if (step.sleep) await new Promise((done) => setTimeout(done, step.sleep));
   else throw new Error(`no such step: ${JSON.stringify(step)}`);
 }
 

@@ -32,6 +32,39 @@ impl Web {
     }
 }
 
+/// One that lets nobody in, with this head of its answer.
+fn refusing(head: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 8192]);
+            let _ = write!(stream, "HTTP/1.1 {head}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    url
+}
+
+#[test]
+fn an_address_that_lets_nobody_in_says_what_a_person_does_about_it() {
+    let challenge = "401 Unauthorized\r\nWWW-Authenticate: Bearer resource_metadata=\"https://a.example/meta\"";
+    for (head, says) in [
+        (challenge, &["without authorization", "a.example/meta", "jarvis secret set", "--header 'Authorization="][..]),
+        ("401 Unauthorized", &["without authorization", "jarvis secret set"]),
+        ("403 Forbidden\r\nWWW-Authenticate: Bearer scope=\"write\"", &["without authorization", "write"]),
+        ("405 Method Not Allowed", &["old HTTP+SSE", "streamable HTTP endpoint"]),
+        ("404 Not Found", &["old HTTP+SSE", "streamable HTTP endpoint"]),
+    ] {
+        let mut desk = Desk::bare();
+        desk.config = format!("[mcp.servers.web]\nurl = \"{}\"\n", refusing(head));
+        let notice = desk.calls(&[], &[]).of_kind("notice")[0]["message"].to_string();
+        for part in says {
+            assert!(notice.replace("\\\"", "\"").contains(part), "{head}: {part}: {notice}");
+        }
+        let _ = desk.home.run(&["mcp", "test", "web"]).failed(1, &says[..1]);
+    }
+}
+
 fn answer(mut stream: TcpStream, kept: &Mutex<Vec<String>>, elsewhere: Option<&str>) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut head, mut length) = (String::new(), 0);

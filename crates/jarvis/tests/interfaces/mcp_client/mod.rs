@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "the tests run the binary as a person would")]
 
 mod bad;
+mod beyond;
 mod http;
 mod many;
 mod real;
@@ -22,6 +23,16 @@ pub struct Desk {
     /// Appended to config.toml.
     pub config: String,
     _folder: tempfile::TempDir,
+}
+
+/// A server that the makers of the protocol publish: its program, and the folder of the packages that it needs.
+pub fn published(server: &str) -> Option<(PathBuf, PathBuf)> {
+    let Some(folder) = std::env::var_os("JARVIS_TEST_MCP_SERVERS") else {
+        jarvis_testkit::skipped("the servers of MCP's makers: JARVIS_TEST_MCP_SERVERS names no folder");
+        return None;
+    };
+    let folder = PathBuf::from(folder).canonicalize().unwrap();
+    Some((folder.join(server).join("dist/index.js"), folder.parent().unwrap().to_owned()))
 }
 
 /// What a run was told.
@@ -73,13 +84,18 @@ impl Desk {
     /// One turn of these replies.
     #[track_caller]
     pub fn turn(&self, script: Vec<Reply>, flags: &[&str]) -> Run {
-        let provider = Provider::start(script);
+        let run = self.ask("go", Provider::start(script), flags);
+        assert_eq!(run.events.last().unwrap()["type"], "turn.completed", "{:#?}\n{}", run.events, run.err);
+        run
+    }
+
+    /// One question, whatever comes of it.
+    pub fn ask(&self, question: &str, provider: Provider, flags: &[&str]) -> Run {
         self.set(&provider);
         let workspace = self.workspace.display().to_string();
-        let ran = self.home.run(&[&["--json", "--workspace", &workspace][..], flags, &["go"]].concat());
+        let ran = self.home.run(&[&["--json", "--workspace", &workspace][..], flags, &[question]].concat());
         let requests = provider.requests.lock().unwrap().clone();
         let (events, err) = (ran.events(), ran.err.clone());
-        assert_eq!(events.last().unwrap()["type"], "turn.completed", "{events:#?}\n{err}");
         Run { events, requests, err }
     }
 

@@ -1,17 +1,11 @@
 //! The servers that the makers of the protocol publish. `JARVIS_TEST_MCP_SERVERS` names the folder of their packages.
 
-use super::{Desk, Run};
+use super::{Desk, Run, published};
 use crate::common::provider::Reply;
 use serde_json::{Value, json};
 
 fn desk(server: &str, args: &str, more: &str) -> Option<Desk> {
-    let Some(folder) = std::env::var_os("JARVIS_TEST_MCP_SERVERS") else {
-        jarvis_testkit::skipped("the servers of MCP's makers: JARVIS_TEST_MCP_SERVERS names no folder");
-        return None;
-    };
-    let folder = std::path::PathBuf::from(folder).canonicalize().unwrap();
-    let package = folder.join(server).join("dist/index.js");
-    let modules = folder.parent().unwrap();
+    let (package, modules) = published(server)?;
     let mut desk = Desk::bare();
     desk.config = format!(
         "[mcp.servers.real]\ncommand = \"node\"\nargs = [\"{}\"{args}]\nsandbox.read = [\"{}\"]\n{more}\n",

@@ -131,6 +131,34 @@ def act(message):
     return text("done by " + message["params"]["name"] + ": " + json.dumps(message["params"].get("arguments")))
 
 
+def page(params):
+    if params.get("cursor") == "二":
+        return {"resources": [{"uri": "note://2", "name": "two"}]}
+    first = {"uri": "note://1", "name": "第一", "mimeType": "text/plain", "description": "The first\x1b[2J note."}
+    return {"resources": [first], "nextCursor": "二"}
+
+
+def contents(params):
+    if params["uri"] == "note://2":
+        return {"contents": [{"uri": "note://2", "mimeType": "image/png", "blob": "AAAA"}]}
+    return {"contents": [{"uri": params["uri"], "mimeType": "text/plain", "text": "笔记: " + params["uri"]}]}
+
+
+def prompt(params):
+    given = params.get("arguments") or {}
+    said = [{"role": "user", "content": {"type": "text", "text": f"Greet {given['who']} in {given.get('tone', 'any')} tone."}}]
+    return {"messages": said + [{"role": "assistant", "content": {"type": "text", "text": "Gladly."}}]}
+
+
+ARGUMENTS = [{"name": "who", "required": True}, {"name": "tone"}]
+OFFERS = {
+    "resources/list": page,
+    "resources/read": contents,
+    "prompts/list": lambda _: {"prompts": [{"name": "greet", "arguments": ARGUMENTS}, {"name": "plain"}]},
+    "prompts/get": prompt,
+}
+
+
 def answer(message):
     method = message.get("method")
     if method == "initialize":
@@ -139,9 +167,13 @@ def answer(message):
             sys.exit(1)
         version = message["params"]["protocolVersion"]
         capabilities = {"tools": {"listChanged": True}, "logging": {}}
+        if MODE == "offers":
+            capabilities.update(resources={}, prompts={})
         return {"protocolVersion": version, "capabilities": capabilities, "serverInfo": {"name": "hand", "version": "1"}}
     if method == "tools/list":
-        return {"tools": tools()}
+        return {"tools": tools() + ([tool("resources/read")] if MODE == "offers" else [])}
+    if MODE == "offers" and method in OFFERS:
+        return OFFERS[method](message["params"] if message.get("params") else {})
     if method == "ping":
         return {}
     if method == "tools/call":

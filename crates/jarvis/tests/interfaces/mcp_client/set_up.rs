@@ -1,6 +1,7 @@
 //! `jarvis mcp add`, `list`, `test`, `remove` and `import`.
 
 use super::{Desk, PYTHON};
+use crate::common::terminal::Terminal;
 use serde_json::{Value, json};
 
 fn config(desk: &Desk) -> String {
@@ -106,4 +107,41 @@ fn the_usual_places_are_looked_at_and_a_broken_file_changes_nothing() {
     let broken = desk.home.write("broken.json", "{").display().to_string();
     let _ = desk.home.run(&["mcp", "import", &broken, "--yes"]).failed(2, &["it is no JSON"]);
     assert_eq!(config(&desk), before);
+}
+
+#[test]
+fn a_person_on_a_terminal_is_asked_before_anything_is_added_and_for_the_host_of_each_key() {
+    let desk = Desk::bare();
+    let file = desk.home.write(
+        "cursor.json",
+        r#"{"mcpServers": {"hub": {"command": "/bin/true", "env": {"GITHUB_TOKEN": "ghp_0123456789abcdef0123456789abcdef0123"}}}}"#,
+    );
+    let file = file.display().to_string();
+    let Some(mut terminal) = Terminal::start(&desk.home, &["mcp", "import", &file]) else { return };
+    let before = terminal.until("add them? [y/N]");
+    assert!(
+        before.contains("hub: /bin/true") && before.contains("GITHUB_TOKEN") && !before.contains("ghp_"),
+        "{before}"
+    );
+    terminal.keys("n\n");
+    terminal.until("nothing was added");
+    assert_eq!(terminal.ended(), 0);
+    assert_eq!(config(&desk), "");
+    let Some(mut terminal) = Terminal::start(&desk.home, &["mcp", "import", &file]) else { return };
+    terminal.until("add them? [y/N]");
+    terminal.keys("y\n");
+    terminal.until("GITHUB_TOKEN of hub: the host it may be sent to");
+    terminal.keys("http://\n");
+    assert_ne!(terminal.ended(), 0);
+    assert_eq!(config(&desk), "", "a host that is none changes nothing");
+    let Some(mut terminal) = Terminal::start(&desk.home, &["mcp", "import", &file]) else { return };
+    terminal.until("add them? [y/N]");
+    terminal.keys("是\n");
+    terminal.until("the host it may be sent to");
+    terminal.keys("api.github.com\n");
+    terminal.until("1 added");
+    assert_eq!(terminal.ended(), 0);
+    assert!(config(&desk).contains("GITHUB_TOKEN = \"${secret:GITHUB_TOKEN}\""), "{}", config(&desk));
+    let secrets = desk.home.run(&["secret", "list", "--json"]).ok().out;
+    assert!(secrets.contains("api.github.com") && !secrets.contains("ghp_"), "{secrets}");
 }

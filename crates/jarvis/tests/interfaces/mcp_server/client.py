@@ -46,6 +46,19 @@ def value(result):
     return result.structured_content
 
 
+async def listens(client):
+    """Subscriptions of the newest protocol: what can be watched is accepted, and told of when it changes."""
+    watched = ["jarvis://audit/tail", "file:///etc/passwd"]
+    async with client.listen(tools_list_changed=True, resource_subscriptions=watched) as changes:
+        honored = changes.honored
+        assert list(honored.resource_subscriptions or []) == watched[:1], honored
+        call = {"name": "reverse_" + mode, "args": {"text": "再来"}}
+        assert value(await client.call_tool("execute_capability", call)) == {"result": "来再"}
+        async for event in changes:
+            assert str(event.uri) == watched[0], event
+            break
+
+
 async def main():
     server = rest[0] if way == "http" else StdioServerParameters(command=rest[0], args=rest[1:], env=dict(os.environ))
     progress = []
@@ -75,6 +88,8 @@ async def main():
         assert '"kind"' in (await client.read_resource("jarvis://audit/tail")).contents[0].text
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["daily"]
         assert "what was done" in (await client.get_prompt("daily")).messages[0].content.text
+        if mode == "auto":
+            await listens(client)
     print("done")
 
 

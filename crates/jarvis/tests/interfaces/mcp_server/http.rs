@@ -198,19 +198,16 @@ fn sessions_are_counted_and_a_thousand_connects_leave_nothing_behind() {
     let files = || std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap().count();
     let before = files();
     let mut sessions: Vec<String> = (0..64).map(|_| server.session(&[])).collect();
-    let (status, answer) = server.request("POST", &[], &hello());
-    assert_eq!(status, 503, "{answer}");
-    assert!(answer.contains("64 sessions"), "{answer}");
-    let last = sessions.pop().unwrap();
-    let _ = server.request("DELETE", &[("Mcp-Session-Id", &last)], "");
-    let began = Instant::now();
-    loop {
-        // Closing goes on in the background for a moment.
-        if server.request("POST", &[], &hello()).0 == 200 {
-            break;
-        }
-        assert!(began.elapsed() < Duration::from_secs(10));
-    }
+    // All are full, and the one that nobody used for longest makes room; those that are used stay.
+    let used = sessions.remove(0);
+    let headers = [("Mcp-Session-Id", used.as_str()), ("Mcp-Protocol-Version", "2025-11-25")];
+    assert_eq!(server.request("POST", &headers, &list()).0, 200);
+    sessions.push(server.session(&[]));
+    let headers = [("Mcp-Session-Id", sessions[0].as_str()), ("Mcp-Protocol-Version", "2025-11-25")];
+    assert_eq!(server.request("POST", &headers, &list()).0, 404, "the oldest is gone");
+    let headers = [("Mcp-Session-Id", used.as_str()), ("Mcp-Protocol-Version", "2025-11-25")];
+    assert_eq!(server.request("POST", &headers, &list()).0, 200, "the one that was used is there");
+    sessions.push(used);
     for id in &sessions {
         let _ = server.request("DELETE", &[("Mcp-Session-Id", id)], "");
     }
@@ -220,5 +217,86 @@ fn sessions_are_counted_and_a_thousand_connects_leave_nothing_behind() {
     std::thread::sleep(Duration::from_secs(1));
     let after = files();
     assert!(after <= before + 8, "{before} descriptors before, {after} after");
+    server.stop();
+}
+
+fn list() -> String {
+    json!({"jsonrpc": "2.0", "id": 9, "method": "tools/list"}).to_string()
+}
+
+#[test]
+fn sessions_that_somebody_listens_to_are_not_ended_for_others_and_idle_ones_end_in_time() {
+    let home = Home::new().var("JARVIS_MCP_IDLE", "1");
+    let server = Server::start(&home, &[]);
+    let ids: Vec<String> = (0..64).map(|_| server.session(&[])).collect();
+    let mut streams: Vec<TcpStream> = Vec::new();
+    for id in &ids {
+        let mut stream = server.connect();
+        let head = format!(
+            "GET /mcp HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {id}\r\n\
+             Mcp-Protocol-Version: 2025-11-25\r\n\r\n",
+            server.address
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("200"), "{line}");
+        streams.push(stream);
+    }
+    // Longer than idle ones are kept.
+    std::thread::sleep(Duration::from_secs(3));
+    let (status, answer) = server.request("POST", &[], &hello());
+    assert!(status == 503 && answer.contains("64 sessions"), "{answer}");
+    drop(streams.pop());
+    let began = Instant::now();
+    while server.request("POST", &[], &hello()).0 != 200 {
+        assert!(began.elapsed() < Duration::from_secs(10), "a stream that was closed frees its session");
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    let headers = [("Mcp-Session-Id", ids[63].as_str()), ("Mcp-Protocol-Version", "2025-11-25")];
+    assert_eq!(server.request("POST", &headers, &list()).0, 404, "it was idle for too long");
+    drop(streams);
+    server.stop();
+}
+
+#[test]
+fn deleting_a_session_ends_what_it_does_at_once() {
+    let home = Home::new();
+    let server = Server::start(&home, &[]);
+    let id = server.session(&[]);
+    let headers = [("Mcp-Session-Id", id.as_str()), ("Mcp-Protocol-Version", "2025-11-25")];
+    let call = |id: u64, name: &str, arguments: Value| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments}})
+            .to_string()
+    };
+    let definition = json!({"name": "count_far", "capability": "Counts up to a number, one by one.",
+        "triggers": ["counting"], "parameters": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}},
+        "returns": {"type": "integer"}, "examples": [{"args": {"n": 3}, "returns": 3}, {"args": {"n": 5}, "returns": 5}]});
+    let code =
+        "export default function run({ n }: { n: number }) {\n  let i = 0;\n  while (i < n) i += 1;\n  return i;\n}\n";
+    let made = call(2, "register_capability", json!({"definition": definition, "code": code}));
+    let (_, answer) = server.request("POST", &headers, &made);
+    assert_eq!(message(&answer, 2)["result"]["structuredContent"]["registered"], "count_far", "{answer}");
+    let long = call(3, "execute_capability", super::host::run("count_far", json!({"n": 9_000_000_000_000_u64})));
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| server.request("POST", &headers, &long));
+        let outcomes = || {
+            let audit = home.run(&["audit", "tail", "-n", "50", "--json"]).ok().events();
+            let of = |kind: &str| audit.iter().filter(|e| e["kind"] == kind && e["subject"] == "count_far").count();
+            (of("intent"), of("outcome"))
+        };
+        let before = outcomes().1;
+        let began = Instant::now();
+        while outcomes().0 <= before {
+            assert!(began.elapsed() < Duration::from_secs(10), "it begins");
+        }
+        let began = Instant::now();
+        let (status, answer) = server.request("DELETE", &headers, "");
+        assert!((200..300).contains(&status), "{answer}");
+        while outcomes().1 <= before {
+            assert!(began.elapsed() < Duration::from_secs(2), "it goes on after {:?}", began.elapsed());
+        }
+        let _ = running.join();
+    });
     server.stop();
 }

@@ -108,8 +108,8 @@ fn skills_are_prompts_and_a_link_or_a_broken_file_is_none() {
         "---\nname: daily\ndescription: 站会报告, as a list\n---\nWrite what was done.\n",
     );
     home.write("work/.jarvis/skills/broken/SKILL.md", "no head");
-    home.write("skills/mine/SKILL.md", "---\ndescription: One of the home\n---\nDo it.\n");
-    home.write("secret.md", "---\ndescription: x\n---\nthe secret\n");
+    home.write("skills/mine/SKILL.md", "---\nname: mine\ndescription: One of the home\n---\nDo it.\n");
+    home.write("secret.md", "---\nname: linked\ndescription: x\n---\nthe secret\n");
     home.write("work/.jarvis/skills/linked/other.md", "");
     std::os::unix::fs::symlink(home.file("secret.md"), home.file("work/.jarvis/skills/linked/SKILL.md")).unwrap();
     let mut host = Host::ready(&home, &["--workspace", home.file("work").to_str().unwrap()]);

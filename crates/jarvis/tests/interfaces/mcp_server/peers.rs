@@ -36,7 +36,7 @@ fn workspace() -> tempfile::TempDir {
         std::fs::write(path, text).unwrap();
     };
     write("notes/a.txt", "from the note");
-    write(".jarvis/skills/daily/SKILL.md", "---\ndescription: A report\n---\nWrite what was done.\n");
+    write(".jarvis/skills/daily/SKILL.md", "---\nname: daily\ndescription: A report\n---\nWrite what was done.\n");
     folder
 }
 
@@ -62,7 +62,8 @@ fn fixtures(home: &Home) {
         home.write("c.ts", code);
         let _ = crate::common::register(home, &[]).ok();
     }
-    let skill = "---\ndescription: A simple prompt\n---\nThis is a simple prompt for testing.\n";
+    let skill =
+        "---\nname: test_simple_prompt\ndescription: A simple prompt\n---\nThis is a simple prompt for testing.\n";
     home.write("skills/test_simple_prompt/SKILL.md", skill);
 }
 
