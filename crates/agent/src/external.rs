@@ -208,6 +208,11 @@ impl Externals {
         }
     }
 
+    /// The tool that is meant where one is called by way of another.
+    pub fn meant<'c>(&self, call: &'c jarvis_protocol::ToolCall) -> Option<&'c str> {
+        (self.shelf.is_some() && call.name == CALL).then(|| call.args["tool"].as_str()).flatten()
+    }
+
     /// Whether there is a tool of this server, or this one: `SERVER` or `SERVER/TOOL`.
     pub fn offers(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| match name.split_once('/') {

@@ -212,6 +212,10 @@ impl Toolbox {
         if !builtin_specs().iter().any(|spec| spec.name == call.name) && !create::is_one(&call.name) {
             self.bootstrap.dispatch().gate(&call.name, approver).await?;
         }
+        // A rule on a tool holds whichever way it is called.
+        if let Some(meant) = self.external.as_ref().and_then(|external| external.meant(call)) {
+            self.bootstrap.dispatch().gate(meant, approver).await?;
+        }
         if let Some((memory, session)) = &self.memory
             && [remember::REMEMBER, remember::RECALL].contains(&call.name.as_str())
         {

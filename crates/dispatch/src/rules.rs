@@ -4,7 +4,8 @@
 use crate::folders::{Broken, Collection, Each, Folders, Found, Origin};
 use crate::{ApprovalRequest, Approver, CallError, Dispatch};
 use jarvis_policy::{
-    Approval, Attempt, Compiled, Deny, Effect, Given, PERMISSIONS, Reach, RuleFile, Ruling, SimpleCommand, judge,
+    Approval, Attempt, Compiled, Deny, Effect, Given, PERMISSIONS, Pattern, Reach, Reached, RuleFile, Ruling,
+    SimpleCommand, judge,
 };
 use jarvis_protocol::{ErrorBody, ErrorKind, Grants};
 use jarvis_shell::{Context, classify};
@@ -103,8 +104,10 @@ impl Rules {
     fn load(&self) -> RuleBook {
         let mut book = RuleBook::default();
         let allowed = self.allowed(&mut book);
-        let (listed, broken) = self.folders.list();
+        let (mut listed, broken) = self.folders.list();
         book.broken.extend(broken);
+        // The person's own first: where an id is there twice, the file of the workspace is the one that does not count.
+        listed.sort_by_key(|found| found.origin != Origin::Home);
         for found in &listed {
             let Some(path) = &found.path else { continue };
             let kept = kept(found, path, &allowed);
@@ -185,7 +188,8 @@ pub fn attempt_of(given: &Given, workspace: &Path, home: &Path) -> Attempt {
         tools: vec![given.tool.clone()],
         paths: given.path.as_ref().map(|path| places(path, workspace)).unwrap_or_default(),
         hosts: given.host.as_ref().map(|host| vec![plain_host(host)]).unwrap_or_default(),
-        commands: given.command.as_ref().map(|line| commands(line, workspace, home)).unwrap_or_default(),
+        commands: given.command.as_ref().map(|line| commands(line, workspace, workspace, home)).unwrap_or_default(),
+        ..Attempt::default()
     }
 }
 
@@ -230,7 +234,12 @@ fn digest(bytes: &[u8]) -> String {
 
 /// A path as rules may name it: absolute, and relative where it lies in the workspace.
 fn places(path: &str, workspace: &Path) -> Vec<String> {
-    let full = full_path(path, workspace);
+    places_from(path, workspace, workspace)
+}
+
+/// The same of one that is relative to this folder.
+fn places_from(path: &str, folder: &Path, workspace: &Path) -> Vec<String> {
+    let full = full_path(path, folder);
     let below = full.strip_prefix(workspace).ok().map(|below| below.to_string_lossy().into_owned());
     below.into_iter().chain([full.to_string_lossy().into_owned()]).collect()
 }
@@ -256,23 +265,44 @@ fn plain_host(host: &str) -> String {
     name.trim_end_matches('.').to_lowercase()
 }
 
-/// The simple commands of a line, each with the places that its words name.
-fn commands(line: &str, workspace: &Path, home: &Path) -> Vec<SimpleCommand> {
+/// An attempt at what a grant reaches.
+fn to_host(attempt: &Attempt, grant: &str) -> Attempt {
+    let mut attempt = attempt.clone();
+    match Pattern::parse(grant).map(|pattern| pattern.reached()) {
+        Ok(Reached::One(host)) => attempt.hosts.push(host),
+        Ok(Reached::Ending(ending)) => attempt.endings.push(ending),
+        Err(_) => attempt.hosts.push(plain_host(grant)),
+    }
+    attempt
+}
+
+/// The simple commands of a line that begins in `dir`, each with the places that its words name.
+fn commands(line: &str, dir: &Path, workspace: &Path, home: &Path) -> Vec<SimpleCommand> {
     let found = classify(line, &Context { workspace, home }).commands;
-    let mut commands: Vec<SimpleCommand> = found
-        .into_iter()
-        .map(|command| SimpleCommand {
-            paths: command
-                .args
-                .iter()
-                .filter(|arg| !arg.starts_with('-'))
-                .flat_map(|arg| places(arg, workspace))
-                .collect(),
+    // A word may be meant from any folder that the line goes to.
+    let mut folders = vec![dir.to_owned()];
+    let mut commands = Vec::new();
+    for command in found {
+        if ["cd", "pushd"].contains(&command.program.as_str())
+            && let Some(to) = command.args.iter().find(|arg| !arg.starts_with('-'))
+        {
+            folders.extend(folders.clone().iter().map(|folder| full_path(to, folder)));
+            folders.dedup();
+            folders.truncate(64);
+        }
+        let words = || command.args.iter().filter(|arg| !arg.starts_with('-'));
+        let from =
+            |arg: &String| folders.iter().flat_map(|folder| places_from(arg, folder, workspace)).collect::<Vec<_>>();
+        let is_folder = |arg: &&String| folders.iter().any(|folder| full_path(arg, folder).is_dir());
+        commands.push(SimpleCommand {
+            paths: words().flat_map(from).collect(),
+            folders: words().filter(is_folder).flat_map(from).collect(),
             unknown: command.program.contains('…'),
+            unknown_args: command.args.iter().any(|arg| arg.contains('…')),
             program: command.program,
             args: command.args,
-        })
-        .collect();
+        });
+    }
     if commands.is_empty() {
         // A line that nobody could take apart may be anything.
         commands.push(SimpleCommand { program: line.to_owned(), unknown: true, ..SimpleCommand::default() });
@@ -304,16 +334,16 @@ impl Dispatch {
     }
 
     /// What they say to a command line, and the hosts that it wants.
-    pub(crate) fn ruling_of_line(&self, tool: &str, line: &str, hosts: &[String]) -> Option<Ruling> {
+    pub(crate) fn ruling_of_line(&self, tool: &str, (line, dir): (&str, &Path), hosts: &[String]) -> Option<Ruling> {
         let home = self.parts.home.clone().unwrap_or_else(|| PathBuf::from("/"));
         let book = self.parts.rules.book();
         let attempt = Attempt {
             tools: vec![tool.to_owned()],
-            commands: commands(line, self.workspace(), &home),
+            commands: commands(line, dir, self.workspace(), &home),
             ..Attempt::default()
         };
         // Each host on its own: what one may, the other may not.
-        let hosted = hosts.iter().map(|host| Attempt { hosts: vec![plain_host(host)], ..attempt.clone() });
+        let hosted = hosts.iter().map(|host| to_host(&attempt, host));
         let all = std::iter::once(attempt.clone()).chain(hosted).map(|attempt| book.judge(&attempt));
         // The worst of them; allowed only where nothing else is said.
         all.flatten().max_by_key(|ruling| ruling.effect)
@@ -355,12 +385,13 @@ impl Dispatch {
         // That one is run at all was asked by the tool's own name; what it reaches was not.
         let tools = vec![name.to_owned(), "execute_capability".to_owned()];
         let attempt = Attempt { tools, ..Attempt::default() };
-        let hosted = grants.network.iter().map(|host| Attempt { hosts: vec![plain_host(host)], ..attempt.clone() });
-        let placed = grants
-            .read
-            .iter()
-            .chain(&grants.write)
-            .map(|path| Attempt { paths: places(path, self.workspace()), ..attempt.clone() });
+        let hosted = grants.network.iter().map(|host| to_host(&attempt, host));
+        let placed = grants.read.iter().chain(&grants.write).map(|path| (path, places(path, self.workspace()))).map(
+            |(path, places)| match full_path(path, self.workspace()).is_file() {
+                true => Attempt { paths: places, ..attempt.clone() },
+                false => Attempt { folders: places.clone(), paths: places, ..attempt.clone() },
+            },
+        );
         let all = std::iter::once(bare).chain(hosted).chain(placed).filter_map(|attempt| book.judge(&attempt));
         let Some(ruling) = all.max_by_key(|ruling| ruling.effect) else { return Ok(()) };
         match ruling.effect {

@@ -25,6 +25,14 @@ pub fn may_be_private(grant: &str) -> bool {
     Pattern::parse(grant).is_ok_and(|pattern| pattern.opens_private())
 }
 
+/// The hosts of a grant, as rules see them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reached {
+    One(String),
+    /// Every name with this ending, which begins with a dot; any name where it is empty.
+    Ending(String),
+}
+
 /// Which hosts a pattern stands for.
 #[derive(Debug, Clone, PartialEq)]
 enum Names {
@@ -127,6 +135,14 @@ impl Pattern {
     /// Whether it names exactly this place: what an address that is not public needs.
     pub fn names(&self, host: &Host<String>) -> bool {
         self.port.is_some() && matches!(&self.names, Names::One(one) if one == host)
+    }
+
+    pub fn reached(&self) -> Reached {
+        match &self.names {
+            Names::All => Reached::Ending(String::new()),
+            Names::Beneath(ending) => Reached::Ending(ending.clone()),
+            Names::One(host) => Reached::One(host.to_string().to_lowercase()),
+        }
     }
 
     /// To name a place with its port opens addresses that are not public.

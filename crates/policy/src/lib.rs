@@ -14,7 +14,7 @@ pub use decide::{Approved, Decision, Deny, Permit, decide};
 pub use external::{
     ExternalAsk, ExternalCall, ExternalPermit, ExternalVerdict, ToolRule, review_external, review_server,
 };
-pub use hosts::{Pattern, PatternError, ambiguous, check_host, may_be_private};
+pub use hosts::{Pattern, PatternError, Reached, ambiguous, check_host, may_be_private};
 pub use process::{CommandView, ProcessAsk, ProcessPermit, ProcessVerdict, review_process};
 pub use review::{Approval, Ask, NetworkRule, Policy, Verdict, Version, review};
 pub use rule::{

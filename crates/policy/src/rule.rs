@@ -117,8 +117,12 @@ pub struct Attempt {
     pub tools: Vec<String>,
     /// Absolute, and relative where it lies in the workspace.
     pub paths: Vec<String>,
+    /// Folders that are meant with all that lies in them, as `paths`.
+    pub folders: Vec<String>,
     /// Without ports.
     pub hosts: Vec<String>,
+    /// Endings of hosts that are meant with all names before them; all hosts where it is empty.
+    pub endings: Vec<String>,
     pub commands: Vec<SimpleCommand>,
 }
 
@@ -129,8 +133,12 @@ pub struct SimpleCommand {
     pub args: Vec<String>,
     /// Places that its words name, as [`Attempt::paths`].
     pub paths: Vec<String>,
+    /// Those of them that are folders.
+    pub folders: Vec<String>,
     /// What it starts is only known when it runs.
     pub unknown: bool,
+    /// What it is given is only known when it runs.
+    pub unknown_args: bool,
 }
 
 /// What the rules say to an attempt.
@@ -198,43 +206,61 @@ impl Compiled {
     }
 
     fn holds(&self, attempt: &Attempt) -> Holds {
-        let fits = |patterns: &[GlobMatcher], texts: &[String]| {
-            patterns.is_empty() || texts.iter().any(|text| patterns.iter().any(|pattern| pattern.is_match(text)))
-        };
-        if !fits(&self.tools, &attempt.tools) || !fits(&self.hosts, &attempt.hosts) {
+        let condition = &self.rule.condition;
+        if !self.tools.is_empty() && !any(&self.tools, &attempt.tools) {
             return Holds::No;
         }
+        let by_host = held(&self.hosts, &attempt.hosts, || {
+            attempt.endings.iter().any(|ending| condition.hosts.iter().any(|host| may_end(host, ending)))
+        });
         if attempt.commands.is_empty() {
-            let held = self.commands.is_empty() && fits(&self.paths, &attempt.paths);
-            return if held { Holds::Yes } else { Holds::No };
+            if !self.commands.is_empty() {
+                return Holds::No;
+            }
+            let by_path = held(&self.paths, &attempt.paths, || self.lies_in(&attempt.folders));
+            return by_host.min(by_path);
         }
         let each = attempt.commands.iter().map(|command| self.holds_for(command));
         // What is allowed must be allowed as a whole; what is denied is so by any part.
         let held = if self.rule.action.effect() == Effect::Allow { each.min() } else { each.max() };
-        held.unwrap_or(Holds::No)
+        by_host.min(held.unwrap_or(Holds::No))
     }
 
     fn holds_for(&self, command: &SimpleCommand) -> Holds {
-        let fits = |patterns: &[GlobMatcher], text: &str| patterns.iter().any(|pattern| pattern.is_match(text));
-        let by_path = self.paths.is_empty() || command.paths.iter().any(|path| fits(&self.paths, path));
+        let by_path = held(&self.paths, &command.paths, || {
+            command.unknown || command.unknown_args || self.lies_in(&command.folders)
+        });
+        by_path.min(self.by_line(command))
+    }
+
+    fn by_line(&self, command: &SimpleCommand) -> Holds {
+        let fits = |text: &str| self.commands.iter().any(|pattern| pattern.is_match(text));
         let base = command.program.rsplit('/').next().unwrap_or_default();
         let line = |program: &str, from: usize| {
             let words = command.args.iter().skip(from).map(String::as_str);
             std::iter::once(program).chain(words).collect::<Vec<_>>().join(" ")
         };
-        let whole =
-            |from| fits(&self.commands, &line(&command.program, from)) || fits(&self.commands, &line(base, from));
+        let whole = |from| fits(&line(&command.program, from)) || fits(&line(base, from));
         // `git -C . push` is a `git push`. Which options have a value is the program's own affair, so both are tried; what is
         // allowed is so only as it stands.
         let careful = self.rule.action.effect() != Effect::Allow;
-        let by_line = self.commands.is_empty()
+        if self.commands.is_empty()
             || whole(0)
-            || (careful && (1..=before_the_subcommand(&command.args)).any(|from| whole(from)));
-        match (by_path && by_line, command.unknown) {
-            (true, _) => Holds::Yes,
-            (false, true) if !self.commands.is_empty() || !self.paths.is_empty() => Holds::Perhaps,
-            (false, _) => Holds::No,
+            || (careful && (1..=before_the_subcommand(&command.args)).any(|from| whole(from)))
+        {
+            return Holds::Yes;
         }
+        let is_its = |pattern: &String| {
+            let first = pattern.split(' ').next().unwrap_or_default();
+            first.contains(SPECIAL) || first == command.program || first == base
+        };
+        let perhaps = command.unknown || (command.unknown_args && self.rule.condition.commands.iter().any(is_its));
+        if perhaps { Holds::Perhaps } else { Holds::No }
+    }
+
+    /// Whether something that the condition names may lie in one of the folders.
+    fn lies_in(&self, folders: &[String]) -> bool {
+        folders.iter().any(|folder| self.rule.condition.paths.iter().any(|path| may_lie_in(path, folder)))
     }
 
     fn ruling(&self, held: Holds) -> Ruling {
@@ -257,6 +283,41 @@ pub fn judge<'a>(rules: impl IntoIterator<Item = &'a Compiled>, attempt: &Attemp
         .filter(|rule| rule.matches(attempt))
         .map(|rule| (rule.ruling(rule.holds(attempt)), rule.rule.priority));
     matching.max_by_key(|(ruling, priority)| (ruling.effect, *priority)).map(|(ruling, _)| ruling)
+}
+
+/// What has a meaning of its own in a pattern.
+const SPECIAL: [char; 6] = ['*', '?', '[', ']', '{', '}'];
+
+fn any(patterns: &[GlobMatcher], texts: &[String]) -> bool {
+    texts.iter().any(|text| patterns.iter().any(|pattern| pattern.is_match(text)))
+}
+
+/// A part of a condition: one that says nothing holds.
+fn held(patterns: &[GlobMatcher], texts: &[String], perhaps: impl Fn() -> bool) -> Holds {
+    match patterns.is_empty() || any(patterns, texts) {
+        true => Holds::Yes,
+        false if perhaps() => Holds::Perhaps,
+        false => Holds::No,
+    }
+}
+
+/// Whether a host that a rule's pattern is of may have this ending.
+fn may_end(pattern: &str, ending: &str) -> bool {
+    let pattern = pattern.to_lowercase();
+    let tail = pattern.rsplit(SPECIAL).next().unwrap_or_default();
+    tail.ends_with(ending) || (tail.len() < pattern.len() && ending.ends_with(tail))
+}
+
+/// Whether a path that a rule's pattern is of may lie in this folder; the workspace's own is empty.
+fn may_lie_in(pattern: &str, folder: &str) -> bool {
+    let (fixed, free) = pattern.split_at(pattern.find(SPECIAL).unwrap_or(pattern.len()));
+    let folder = folder.trim_end_matches('/');
+    let below = match folder {
+        "" => true,
+        _ => fixed.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')),
+    };
+    // Whatever stands before it, `**` goes on into every folder.
+    below || (free.contains("**") && folder.starts_with(fixed.trim_end_matches('/')))
 }
 
 /// How many words may stand before a subcommand: options, and after each perhaps its value.
@@ -298,7 +359,7 @@ mod tests {
     fn command(line: &str) -> SimpleCommand {
         let mut parts = line.split(' ').map(str::to_owned);
         let program = parts.next().unwrap();
-        SimpleCommand { unknown: program == "…", program, args: parts.collect(), paths: Vec::new() }
+        SimpleCommand { unknown: program == "…", program, args: parts.collect(), ..SimpleCommand::default() }
     }
 
     fn shell(lines: &[&str]) -> Attempt {
@@ -352,6 +413,50 @@ mod tests {
         }
         let ruling = judge([&deny], &shell(&["… x"])).unwrap();
         assert_eq!(ruling.effect, Effect::Ask, "what cannot be told is asked: {}", ruling.reason);
+    }
+
+    #[test]
+    fn what_lies_in_a_folder_and_what_ends_a_host_is_perhaps_meant() {
+        let secret = rule(
+            Condition { paths: words(&["secret/**", "**/.env"]), ..Condition::default() },
+            Action::Word(Effect::Deny),
+        );
+        let only = rule(Condition { paths: words(&["secret/*"]), ..Condition::default() }, Action::Word(Effect::Deny));
+        for (folder, by_both, by_one) in
+            [("", true, true), ("secret", true, true), ("notes", true, false), ("secretly", true, false)]
+        {
+            let attempt = Attempt { tools: words(&["x"]), folders: words(&[folder]), ..Attempt::default() };
+            assert_eq!((secret.matches(&attempt), only.matches(&attempt)), (by_both, by_one), "{folder:?}");
+            assert!(judge([&secret], &attempt).is_none_or(|ruling| ruling.effect == Effect::Ask));
+        }
+        let evil = rule(
+            Condition { hosts: words(&["evil.com", "*.bad.org"]), ..Condition::default() },
+            Action::Word(Effect::Deny),
+        );
+        for (ending, met) in [
+            ("", true),
+            (".com", true),
+            (".evil.com", false),
+            (".bad.org", true),
+            (".a.bad.org", true),
+            (".org", true),
+            (".net", false),
+        ] {
+            let attempt = Attempt { tools: words(&["x"]), endings: words(&[ending]), ..Attempt::default() };
+            assert_eq!(evil.matches(&attempt), met, "{ending:?}");
+        }
+        let mut open = command("git x");
+        open.unknown_args = true;
+        let pushes =
+            rule(Condition { commands: words(&["git push*"]), ..Condition::default() }, Action::Word(Effect::Deny));
+        let attempt = |command: &SimpleCommand| Attempt {
+            tools: words(&["shell_exec"]),
+            commands: vec![command.clone()],
+            ..Attempt::default()
+        };
+        assert!(pushes.matches(&attempt(&open)), "what it is given may be `push`");
+        open.program = "echo".to_owned();
+        assert!(!pushes.matches(&attempt(&open)), "but of git alone");
     }
 
     #[test]

@@ -34,6 +34,10 @@ pub(super) async fn call(
     approver: &mut dyn Approver,
     cancel: &CancellationToken,
 ) -> Result<(Value, Did), CallError> {
+    // What is made is a capability: a rule on either name holds.
+    for name in [TOOL, bootstrap::REGISTER] {
+        bootstrap.dispatch().gate(name, &mut *approver).await?;
+    }
     bootstrap.call(bootstrap::REGISTER, &registered(args), emit, approver, cancel).await
 }
 

@@ -7,7 +7,7 @@ mod values;
 
 use crate::{
     answer::plain,
-    bootstrap::EXECUTE,
+    bootstrap::{EXECUTE, REGISTER},
     checkpoint::TurnFiles,
     conversation::Conversation,
     find::{Finding, find},
@@ -351,6 +351,7 @@ impl Flow<'_> {
 
     /// One execution of a registered capability, with its events.
     async fn execute(&mut self, name: &str, args: Value) -> Result<Result<Value, String>, Stop> {
+        self.gate(EXECUTE).await?;
         self.turn.acted = true;
         let id = format!("call_{}", self.turn.rounds);
         let call = ToolCall { id: id.clone(), name: name.to_owned(), args: args.clone() };
@@ -390,7 +391,14 @@ impl Flow<'_> {
         }
     }
 
+    /// What the rules say to a tool, which a led model calls without naming it.
+    async fn gate(&mut self, tool: &str) -> Result<(), Stop> {
+        let gate = self.forge.dispatch().gate(tool, &mut *self.front.approver).await;
+        gate.map_err(|error| Stop::Failed(error.body().clone()))
+    }
+
     async fn build(&mut self, request: &str, plan: Plan) -> Result<Answer, Stop> {
+        self.gate(REGISTER).await?;
         let turn = &mut *self.turn;
         let may_go_on = turn.exceeded().is_none();
         let mut count = |usage| {

@@ -3,7 +3,7 @@
 use super::{Call, capped, told};
 use crate::CallError;
 use crate::run::View;
-use jarvis_policy::Reach;
+use jarvis_policy::{Effect, Reach};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use jarvis_sandbox::{SearchWish, ToolWork};
 use serde::Deserialize;
@@ -256,12 +256,25 @@ pub(super) async fn search(call: &mut Call<'_>, args: Search) -> Result<Value, C
     if call.cancel.is_cancelled() {
         return Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled")));
     }
-    let found = done.map_err(|e| if e.name == "FileNotFoundError" { missing(&args.path) } else { told(&e) })?;
+    let mut found = done.map_err(|e| if e.name == "FileNotFoundError" { missing(&args.path) } else { told(&e) })?;
+    // What the rules say of the folder they need not say of each file in it.
+    let all = found.matches.len();
+    found.matches.retain(|one| {
+        let path = Path::new(&root).join(&one.path).to_string_lossy().into_owned();
+        let ruling = call.dispatch.ruling_of(call.tool, &Reach::Read { path, inside });
+        ruling.is_none_or(|ruling| ruling.effect == Effect::Allow)
+    });
+    let hidden = all - found.matches.len();
     let base = Path::new(&args.path);
     let is_file = found.matches.first().is_some_and(|m| base.file_name() == Some(m.path.as_os_str()));
     let shown = |below: &Path| if is_file || args.path == "." { below.to_owned() } else { base.join(below) };
     let mut lines: Vec<String> =
         found.matches.iter().map(|m| format!("{}:{}: {}", shown(&m.path).display(), m.line, m.text)).collect();
+    if hidden > 0 {
+        lines.push(format!(
+            "[{hidden} lines of files that rules protect are left out; `jarvis rule list` shows the rules]"
+        ));
+    }
     if lines.is_empty() {
         lines.push(format!("no line matches, in {} files", found.files));
     } else if found.more {

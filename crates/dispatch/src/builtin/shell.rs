@@ -103,7 +103,7 @@ pub(super) async fn exec(
     }
     let seconds = args.timeout_s.unwrap_or(SECONDS);
     let home = parts.home.clone().unwrap_or_else(|| PathBuf::from("/"));
-    let ruling = call.dispatch.ruling_of_line(call.tool, &args.command, &args.network);
+    let ruling = call.dispatch.ruling_of_line(call.tool, (&args.command, Path::new(&dir)), &args.network);
     let command = ruled(view(&args.command, call.dispatch.workspace(), &home), ruling);
     let word = shell.file_name().map_or_else(|| "sh".to_owned(), |name| name.to_string_lossy().into_owned());
     let plan = ProcessPlan {

@@ -26,6 +26,18 @@ pub fn view(home: &Home) -> Result<String, ErrorBody> {
             *url = without_user(url);
         }
     }
+    for server in
+        whole.pointer_mut("/mcp/servers").and_then(Value::as_object_mut).into_iter().flat_map(|all| all.values_mut())
+    {
+        for place in ["env", "headers", "args"] {
+            if let Some(inner) = server.get_mut(place) {
+                mask(inner);
+            }
+        }
+        if let Some(Value::String(url)) = server.get_mut("url") {
+            *url = without_query(&without_user(url));
+        }
+    }
     toml::to_string(&jarvis_audit::redact_value(&whole)).map_err(|e| internal(e.to_string()))
 }
 
@@ -36,6 +48,11 @@ fn mask(value: &mut Value) {
         Value::Object(map) => map.values_mut().for_each(mask),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// Keys of servers often stand there.
+fn without_query(url: &str) -> String {
+    url.split_once('?').map_or_else(|| url.to_owned(), |(before, _)| format!("{before}?{MASKED}"))
 }
 
 /// An address may hold a name and a password before its host.

@@ -5,7 +5,7 @@ mod running;
 use crate::error::{Failure, Outcome, clean};
 use crate::markdown::Markdown;
 use crate::term::{self, Style};
-use jarvis_protocol::{Event, ForgeStep, Grants, StopReason, value_text};
+use jarvis_protocol::{Event, ForgeStep, Grants, value_text};
 use running::Running;
 use std::io::IsTerminal;
 use unicode_width::UnicodeWidthStr;

@@ -320,7 +320,7 @@ fn what_is_typed_ahead_is_not_mixed_with_the_answer_and_is_sent_in_its_turn() {
     for columns in [60, 100] {
         let provider = Provider::start(vec![later("First."), later("Second."), Reply::Text("Third.")]);
         let home = Home::new().config(&provider.patient_config(50));
-        let screen = Screen { columns, colour: true, kind: "xterm" };
+        let screen = Screen { columns, colour: true, kind: "xterm", nohup: false };
         let Some(mut terminal) = Terminal::like(&screen, &home, &["chat"]) else { return };
         prompted(&mut terminal);
         terminal.keys("one\r");

@@ -79,6 +79,48 @@ fn a_rule_is_in_force_from_the_next_call_on_and_named_where_it_refuses() {
 }
 
 #[test]
+fn a_rule_is_not_passed_by_another_way_to_the_same() {
+    let bench = Bench::new();
+    bench.file("secret/key.txt", "TOP SECRET\n");
+    bench.file("open.txt", "no SECRET here\n");
+    let mine = [
+        ("no-push", "{commands: ['git push*']}"),
+        ("no-secrets", "{paths: ['secret/**']}"),
+        ("no-evil", "{hosts: [evil.example]}"),
+        ("no-making", "{tools: [register_capability]}"),
+    ];
+    for (id, condition) in mine {
+        bench.home.write(&format!("rules/{id}.yaml"), &yaml(id, "deny", condition));
+    }
+    // A workspace does not put a rule of the person's out of force by using its name.
+    bench.file(".jarvis/rules/mine.yaml", &yaml("no-push", "allow", "{tools: ['*']}"));
+    let shell = |line: &str| ("shell_exec", json!({"command": line}));
+    let reach = |host: &str| ("shell_exec", json!({"command": "true", "network": [host]}));
+    let tool = json!({"name": "one", "description": "One.", "parameters_schema": {"type": "object"},
+        "code": "export default () => 1", "examples": [{"args": {}, "returns": 1}]});
+    let refused = [
+        (shell("git -C . push"), "no-push"),
+        (shell("git --no-pager push"), "no-push"),
+        (shell("cd secret && cat key.txt"), "no-secrets"),
+        (("shell_exec", json!({"command": "cat key.txt", "workdir": "secret"})), "no-secrets"),
+        (reach("evil.example"), "no-evil"),
+        (reach("https://evil.example"), "no-evil"),
+        (reach("GET evil.example/x"), "no-evil"),
+        (("create_tool", tool), "no-making"),
+    ];
+    let calls: Vec<(&'static str, Value)> = refused.iter().map(|(call, _)| call.clone()).collect();
+    for (told, (call, rule)) in bench.calls(&calls, &["--approve", "auto"]).into_iter().zip(&refused) {
+        assert!(!told.ok && told.text.contains(rule), "{call:?}: {}", told.text);
+    }
+    // What may be meant is asked for, and here nobody is.
+    for call in [shell("grep -r SECRET ."), shell("cat \"$(date)\""), reach("*.example")] {
+        bench.calls(&[call], &["--approve", "deny"]).remove(0).refused("cannot be told beforehand");
+    }
+    let found = bench.calls(&[("file_search", json!({"pattern": "SECRET"}))], &["--approve", "auto"]).remove(0).fine();
+    assert!(found.contains("open.txt") && !found.contains("TOP") && found.contains("left out"), "{found}");
+}
+
+#[test]
 fn a_rule_that_does_not_decide_its_own_examples_is_not_made() {
     let bench = Bench::new();
     let mut wrong = no_push();
