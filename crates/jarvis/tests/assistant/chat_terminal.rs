@@ -370,7 +370,7 @@ fn commands_and_skills_of_a_person_are_completed_and_listed() {
         "---\nname: 日报\ndescription: Collects what was done.\n---\nlook at git",
     );
     // What jarvis has itself keeps its meaning.
-    home.write(".jarvis/skills/cost/SKILL.md", "---\nname: cost\ndescription: another\n---\nx");
+    home.write(".jarvis/skills/cost/SKILL.md", "---\nname: cost\ndescription: far-fetched\n---\nx");
     let Some(mut terminal) = Terminal::like(&NARROW, &home, &["chat"]) else { return };
     prompted(&mut terminal);
     terminal.keys("/rev\t");
@@ -390,7 +390,7 @@ fn commands_and_skills_of_a_person_are_completed_and_listed() {
     for part in ["/review ", "path=…", "Looks at a file.", "/日报 ", "skill: Collects what was done."] {
         assert!(help.contains(part), "{part}: {help:?}");
     }
-    assert!(!help.contains("another"), "{help:?}");
+    assert!(!help.contains("far-fetched"), "{help:?}");
     prompted(&mut terminal);
     terminal.keys("/exit\r");
     assert_eq!(terminal.ended(), 0);

@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Args)]
 #[command(
     after_help = format!("Examples:\n  jarvis chat --model local\n  jarvis chat --resume              the latest session of this folder\n  \
-jarvis chat --resume 20260314-1f    one of `jarvis session list`, by how its id begins\n\nIn the conversation: {}. \
+jarvis chat --resume 20260314-1f    one of `jarvis session list`, by how its id begins\n\nIn the conversation: {}; your own commands and skills are /NAME. \
 Ctrl-C cancels a turn, Ctrl-D leaves.", slash::names())
 )]
 pub struct Chat {
