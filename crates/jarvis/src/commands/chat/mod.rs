@@ -33,6 +33,10 @@ use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often it is looked whether the terminal is still there.
+const A_LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 #[command(
@@ -113,7 +117,8 @@ impl Conversation<'_> {
             workspace: kept::workspace(&Place::default())?,
             own: self.own()?,
         };
-        let mut editor = editor::editor(commands, self.home.chat_history(), self.at_the_end());
+        let reading = Arc::new(AtomicBool::new(false));
+        let mut editor = editor::editor(commands, self.home.chat_history(), self.at_the_end(reading.clone()));
         let prompt = editor::prompt();
         let mut queued: VecDeque<String> = VecDeque::new();
         loop {
@@ -123,18 +128,25 @@ impl Conversation<'_> {
                     editor::remember(&mut editor, &message);
                     message
                 }
-                None => match editor.read_line(&prompt) {
-                    Ok(Signal::Success(line)) => line,
-                    Ok(Signal::CtrlD) => return Ok(()),
-                    Ok(Signal::ExternalBreak(_)) => {
-                        term::note("");
-                        return Err(Failure::Told(130));
+                None => {
+                    reading.store(true, Ordering::Relaxed);
+                    let read = editor.read_line(&prompt);
+                    reading.store(false, Ordering::Relaxed);
+                    match read {
+                        Ok(Signal::Success(line)) => line,
+                        Ok(Signal::CtrlD) => return Ok(()),
+                        Ok(Signal::ExternalBreak(_)) => {
+                            term::note("");
+                            return Err(Failure::Told(130));
+                        }
+                        // Nothing runs: Ctrl-C clears the line. The enum is open to signals of later versions.
+                        Ok(_) => continue,
+                        Err(e) => return Err(failed(ErrorKind::Internal, format!("the terminal cannot be read: {e}"))),
                     }
-                    // Nothing runs: Ctrl-C clears the line. The enum is open to signals of later versions.
-                    Ok(_) => continue,
-                    Err(e) => return Err(failed(ErrorKind::Internal, format!("the terminal cannot be read: {e}"))),
-                },
+                }
             };
+            // A Ctrl-C of the turn before is over, also where this line begins no other.
+            self.signals.work();
             let typing = typed::keep();
             let goes_on = self.handle(&line).await?;
             let Typed { messages, line, held } = typing.end();
@@ -155,13 +167,27 @@ impl Conversation<'_> {
         }
     }
 
-    /// Becomes true when the process is to end; the editor looks at it while it waits, and puts the terminal right.
-    fn at_the_end(&self) -> Arc<AtomicBool> {
+    /// Becomes true when the process is to end; the editor looks at it while it waits, and puts the terminal right. On a
+    /// terminal that is gone it reads the end of its input again and again instead, so the process ends here then: between
+    /// turns, when everything is on disk.
+    fn at_the_end(&self, reading: Arc<AtomicBool>) -> Arc<AtomicBool> {
         let ended = Arc::new(AtomicBool::new(false));
         let (end, told) = (self.signals.end().clone(), ended.clone());
         tokio::spawn(async move {
-            end.cancelled().await;
+            while term::is_there() {
+                if tokio::time::timeout(A_LOOK, end.cancelled()).await.is_ok() {
+                    break;
+                }
+            }
+            end.cancel();
             told.store(true, Ordering::Relaxed);
+            loop {
+                let was = reading.load(Ordering::Relaxed);
+                tokio::time::sleep(A_LOOK).await;
+                if was && reading.load(Ordering::Relaxed) {
+                    std::process::exit(130);
+                }
+            }
         });
         ended
     }
