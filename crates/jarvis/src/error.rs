@@ -87,6 +87,9 @@ impl From<jarvis_memory::MemoryError> for Failure {
     fn from(error: jarvis_memory::MemoryError) -> Self {
         let body = error.body();
         Failure::Body(match &error {
+            jarvis_memory::MemoryError::Invalid(_) => {
+                ErrorBody::new(ErrorKind::Usage, body.message).hint("`jarvis memory add --help` says what a note has")
+            }
             jarvis_memory::MemoryError::NotFound(_) => {
                 body.hint("`jarvis memory list` shows the notes, `jarvis memory proposals` what waits for a yes")
             }

@@ -9,8 +9,8 @@ use jarvis_agent::{Agent, Catalogue};
 use serde_json::json;
 
 const PLACES: &str = "\
-A subagent is a file NAME.md in .jarvis/agents of the workspace, or in agents of jarvis's home; the nearest of a name counts.
-Its head, between two lines of ---, holds: description, tools (a list; nothing else can be used), max_iterations (1 to 100),
+A subagent is a file NAME.md in .jarvis/agents of the workspace, or in agents of jarvis's home; the nearest of a name counts. \
+Its head, between two lines of ---, holds: description, tools (a list; nothing else can be used), max_iterations (1 to 100), \
 context (window, summary, memory or hybrid). Below it stands the prompt.";
 
 #[derive(Debug, Subcommand)]

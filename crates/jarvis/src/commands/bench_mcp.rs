@@ -20,7 +20,7 @@ Examples:
   jarvis bench mcp
   jarvis bench mcp --runs 500 --json
 
-In a home of its own. The calls of both ways take turns, so that what else the machine
+In a home of its own. The calls of both ways take turns, so that what else the machine \
 does meets both.";
 
 #[derive(Debug, Args)]

@@ -24,8 +24,8 @@ Examples:
   jarvis bench registry --entries 1000 --json
   jarvis bench registry --quality tools.json
 
-The file of --quality: {\"capabilities\": [{\"name\", \"description\", \"parameters\"}],
-\"queries\": [{\"query\", \"expect\": [NAME, …]}]}; `expect` is empty where nothing fits.
+The file of --quality: {\"capabilities\": [{\"name\", \"description\", \"parameters\"}], \
+\"queries\": [{\"query\", \"expect\": [NAME, …]}]}; `expect` is empty where nothing fits. \
 Homes are temporary; yours is not touched.";
 
 #[derive(Debug, Args)]

@@ -18,8 +18,8 @@ Examples:
   jarvis bench turns
   jarvis bench turns --sessions 50 --json
 
-The model is scripted and takes no time. A turn with a tool is: question, call, result, answer; all
-of it goes through agent, dispatch, audit and the kept session, as in any conversation. `own` is the
+The model is scripted and takes no time. A turn with a tool is: question, call, result, answer; all \
+of it goes through agent, dispatch, audit and the kept session, as in any conversation. `own` is the \
 turn's wall-clock time less what the sandbox took, which stands beside it. Your home is not touched.";
 
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use clap::Subcommand;
 use jarvis_agent::{CommandCatalogue, PromptCommand};
 
 const PLACES: &str = "\
-A command is a file NAME.json in .jarvis/commands of the workspace, or in commands of jarvis's home; the nearest of a name
-counts. It holds name, description, prompt (with {{argument}} where one goes), parameters (JSON Schema) and examples. In a
+A command is a file NAME.json in .jarvis/commands of the workspace, or in commands of jarvis's home; the nearest of a name \
+counts. It holds name, description, prompt (with {{argument}} where one goes), parameters (JSON Schema) and examples. In a \
 conversation it is /NAME ARGUMENTS.";
 
 #[derive(Debug, Subcommand)]

@@ -29,21 +29,29 @@ pub enum Config {
     Edit,
 }
 
+/// What has a name of its own: no variable goes before it.
+const TABLES: [(&str, &str); 7] = [
+    ("providers.NAME.base_url", "of a server that speaks one of the two wires"),
+    ("providers.NAME.wire", "openai (chat completions; the default) or anthropic (messages)"),
+    ("providers.NAME.api_key_env", "the variable that holds the key; \"\" where none is needed"),
+    ("providers.NAME.{model, context_tokens, mode, headers, idle_timeout_s, retries, images}", "as their names say"),
+    ("providers.NAME.{body, replay_reasoning}", "fields of its own, e.g. thinking; whether it wants reasoning back"),
+    ("prices.\"PROVIDER/MODEL\"", "{input, output, cached, cache_write}: US dollars per million tokens"),
+    ("models.NAME.{file, bytes, sha256, sources}", "model files of your own for local/NAME"),
+];
+
 fn keys_help() -> String {
     let mut help = "Examples:\n  jarvis config set model ollama/qwen2.5:7b\n  jarvis config set sandbox.network closed\n  \
                     jarvis config set providers.mine.base_url http://127.0.0.1:8000/v1\n\nKeys (and the environment variable that \
                     goes before the file):\n"
         .to_owned();
     for key in KEYS {
-        help += &format!("  {:<22} {:<24} {}\n", key.path, key.env, key.about);
+        help += &format!("  {} ({})\n      {}\n", key.path, key.env, key.about);
     }
-    help + "  providers.NAME.base_url                      of a server that speaks one of the two wires\n  \
-            providers.NAME.wire                          openai (chat completions; the default) or anthropic (messages)\n  \
-            providers.NAME.api_key_env                   the variable that holds the key; \"\" where none is needed\n  \
-            providers.NAME.{model, context_tokens, mode, headers, idle_timeout_s, retries, images}\n  \
-            providers.NAME.{body, replay_reasoning}      fields of its own, e.g. thinking; whether it wants reasoning back\n  \
-            prices.\"PROVIDER/MODEL\"                      {input, output, cached, cache_write}: US dollars per million tokens\n  \
-            models.NAME.{file, bytes, sha256, sources}   model files of your own for local/NAME"
+    for (path, about) in TABLES {
+        help += &format!("  {path}\n      {about}\n");
+    }
+    help
 }
 
 pub fn run(args: Config, common: &Common) -> Outcome {

@@ -11,8 +11,8 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 
 const PLACES: &str = "\
-Rules are YAML files in .jarvis/rules of the workspace, and in rules of jarvis's home. Deny wins over ask, ask over allow. An
-allow counts in a file of the home, or where a person said yes to just that file; it never opens what config closes. While a
+Rules are YAML files in .jarvis/rules of the workspace, and in rules of jarvis's home. Deny wins over ask, ask over allow. An \
+allow counts in a file of the home, or where a person said yes to just that file; it never opens what config closes. While a \
 file cannot be read, everything is asked for.";
 
 /// One of them, in a sentence.
@@ -121,11 +121,11 @@ fn check(book: &RuleBook, files: Vec<PathBuf>, workspace: &Path, json: bool) -> 
         term::json(&json!({"fine": fine, "problems": problems}))?;
     } else {
         problems.iter().try_for_each(|broken| term::line(term::flat(&broken.told(FILE))))?;
-        term::status(format!("{fine} rules are as they should be, {} files are not", problems.len()));
+        term::status(format!("{fine} rules are as they should be; files that are not: {}", problems.len()));
     }
     if problems.is_empty() {
         return Ok(());
     }
-    let body = ErrorBody::new(ErrorKind::Damaged, format!("{} files of rules cannot be used", problems.len()));
+    let body = ErrorBody::new(ErrorKind::Damaged, format!("files of rules that cannot be used: {}", problems.len()));
     Err(Failure::from(body.hint("mend them; see jarvis rule --help")))
 }

@@ -33,19 +33,23 @@ Examples:
   curl -s http://127.0.0.1:7878/v1/sessions -H 'Content-Type: application/json' -d '{}'
   curl -sN http://127.0.0.1:7878/v1/sessions/ID/events
 
-GET /openapi.json describes every path. Programs that speak to OpenAI take http://127.0.0.1:7878/v1 as their base address
-and `jarvis`, or PROVIDER/MODEL, as the model. Whoever reaches the address may do what you may: other users of this
-machine too, so set a token where there are any. Beyond loopback a token is needed; put a server that speaks TLS in front.
+GET /openapi.json describes every path. Programs that speak to OpenAI take http://127.0.0.1:7878/v1 as their base address \
+and `jarvis`, or PROVIDER/MODEL, as the model. Whoever reaches the address may do what you may: other users of this \
+machine too, so set a token where there are any. Beyond loopback a token is needed; put a server that speaks TLS in front. \
 Ctrl-C or SIGTERM ends it: turns may end within `serve.grace_s`, then they are cancelled.")]
 pub struct Serve {
     /// Address and port; port 0 takes a free one. Default: 127.0.0.1:7878, or `serve.listen`.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     listen: Option<SocketAddr>,
     /// Name of the environment variable that holds the token which every request must bring.
     #[arg(long, value_name = "VAR")]
     token_env: Option<String>,
     #[command(flatten)]
     turn: Turn,
+}
+
+fn address(raw: &str) -> Result<SocketAddr, String> {
+    raw.parse().map_err(|_| "an address and a port, such as 127.0.0.1:7878".to_owned())
 }
 
 pub fn run(args: Serve, common: &Common) -> Outcome {

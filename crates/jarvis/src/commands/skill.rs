@@ -10,8 +10,8 @@ use serde_json::json;
 use std::path::Path;
 
 const PLACES: &str = "\
-A skill is a folder NAME with a file SKILL.md in .jarvis/skills of the workspace, or in skills of jarvis's home; the nearest of
-a name counts. Its head, between two lines of ---, is YAML with name and description; below it stand the instructions. Skills
+A skill is a folder NAME with a file SKILL.md in .jarvis/skills of the workspace, or in skills of jarvis's home; the nearest of \
+a name counts. Its head, between two lines of ---, is YAML with name and description; below it stand the instructions. Skills \
 made for other agents in this format work as they are.";
 
 #[derive(Debug, Subcommand)]

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 /// How long it may take until the reader hears that it is to stop.
 const LISTENS: Duration = Duration::from_millis(20);
+const STOPS: Duration = Duration::from_millis(2);
 
 /// Whole messages, and the line that was begun.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -121,8 +122,10 @@ fn begin() {
 fn stop() -> bool {
     let Some(reader) = state().reader.take() else { return false };
     reader.stop.store(true, Ordering::Relaxed);
-    // It has the lock for itself meanwhile. It cannot fail but by a bug, and the terminal has to be put right then too.
-    let _ = reader.thread.join();
+    // From a terminal that is gone the library never returns; the reader is left behind then, for the process is to end.
+    while !reader.thread.is_finished() && super::is_there() {
+        std::thread::sleep(STOPS);
+    }
     let _ = crossterm::execute!(stdout(), DisableBracketedPaste);
     let _ = tcsetattr(stdin(), OptionalActions::Now, &reader.before);
     true

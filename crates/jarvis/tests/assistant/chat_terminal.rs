@@ -60,6 +60,23 @@ fn a_terminal_that_goes_away_leaves_nothing_running() {
     }
 }
 
+#[test]
+fn a_terminal_that_goes_away_in_the_middle_of_a_turn_leaves_nothing_running() {
+    let provider = Provider::start(vec![Reply::Hangs]);
+    let home = Home::new().config(&provider.patient_config(50));
+    let Some(mut terminal) = Terminal::like(&Screen { nohup: true, ..Screen::USUAL }, &home, &["chat"]) else { return };
+    let program = format!("/proc/{}/exe", terminal.pid());
+    prompted(&mut terminal);
+    terminal.keys("think\r");
+    provider.was_asked(1);
+    drop(terminal);
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while std::fs::read_link(&program).is_ok() {
+        assert!(std::time::Instant::now() < deadline, "it is still there");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Asks to read files, and so for a yes.
 fn asks() -> Vec<Reply> {
     let mut definition = reverse_text();
@@ -388,7 +405,7 @@ fn commands_and_skills_of_a_person_are_completed_and_listed() {
         "---\nname: 日报\ndescription: Collects what was done.\n---\nlook at git",
     );
     // What jarvis has itself keeps its meaning.
-    home.write(".jarvis/skills/cost/SKILL.md", "---\nname: cost\ndescription: another\n---\nx");
+    home.write(".jarvis/skills/cost/SKILL.md", "---\nname: cost\ndescription: far-fetched\n---\nx");
     let Some(mut terminal) = Terminal::like(&NARROW, &home, &["chat"]) else { return };
     prompted(&mut terminal);
     terminal.keys("/rev\t");
@@ -408,7 +425,7 @@ fn commands_and_skills_of_a_person_are_completed_and_listed() {
     for part in ["/review ", "path=…", "Looks at a file.", "/日报 ", "skill: Collects what was done."] {
         assert!(help.contains(part), "{part}: {help:?}");
     }
-    assert!(!help.contains("another"), "{help:?}");
+    assert!(!help.contains("far-fetched"), "{help:?}");
     prompted(&mut terminal);
     terminal.keys("/exit\r");
     assert_eq!(terminal.ended(), 0);

@@ -251,7 +251,8 @@ fn a_file_that_cannot_be_read_opens_nothing_and_a_link_is_none() {
     bench.file(".jarvis/rules/bad.yaml", "domain: permissions\nrules: [\n");
     bench.call("file_read", json!({"path": "a.txt"})).refused("bad.yaml cannot be read");
     let workspace = bench.workspace.display().to_string();
-    let checked = bench.home.run(&["rule", "check", "--workspace", &workspace]).failed(1, &["cannot be used", "mend"]);
+    let checked =
+        bench.home.run(&["rule", "check", "--workspace", &workspace]).failed(1, &["cannot be used: 1", "mend"]);
     assert!(checked.out.contains("bad.yaml is no file of rules"), "{}", checked.out);
     bench.file(".jarvis/rules/bad.yaml", &yaml("one", "ask", "{tools: [x]}"));
     bench.file(".jarvis/rules/more.yaml", &yaml("one", "ask", "{tools: [y]}"));

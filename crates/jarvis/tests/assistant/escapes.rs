@@ -70,7 +70,7 @@ fn of_an_answer_a_tool_and_a_session() {
     let whole = run(&["session", "export", &id, "--format", "json"]);
     calm(&whole.out);
     let messages = &whole.json()["messages"];
-    assert!(messages.as_array().unwrap().iter().any(|m| m["message"]["content"] == ATTACK), "{messages}");
+    assert!(messages.as_array().unwrap().iter().any(|m| m["message"]["text"] == ATTACK), "{messages}");
 }
 
 #[test]

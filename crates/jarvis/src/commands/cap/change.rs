@@ -26,6 +26,7 @@ pub struct Run {
 pub struct Rollback {
     name: String,
     /// As `jarvis cap history NAME` shows it.
+    #[arg(value_parser = super::version)]
     version: Option<Version>,
     /// What to do where a yes is due, as it is where the version reaches outside: ask, auto or deny.
     #[arg(long, value_name = "WHAT")]

@@ -1,6 +1,6 @@
 //! `jarvis cap diff`: what changed from one version to another; what it may reach comes first.
 
-use super::existing;
+use super::{existing, version};
 use crate::error::{Failure, Outcome};
 use crate::term;
 use clap::Args;
@@ -17,8 +17,10 @@ Examples:
 pub struct Diff {
     name: String,
     /// As `jarvis cap history NAME` shows it.
+    #[arg(value_parser = version)]
     from: Version,
     /// The current one, as it stands on disk, by default.
+    #[arg(value_parser = version)]
     to: Option<Version>,
 }
 

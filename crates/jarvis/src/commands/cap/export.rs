@@ -15,8 +15,8 @@ Examples:
   jarvis cap export fibonacci gcd --out numbers.tar.gz
   jarvis cap export --all --out shared/
 
-The package holds definitions, code and a manifest with the BLAKE3 digest of each
-file and of all of them; `jarvis cap import` refuses it where a byte was changed,
+The package holds definitions, code and a manifest with the BLAKE3 digest of each \
+file and of all of them; `jarvis cap import` refuses it where a byte was changed, \
 and with --digest takes this very package only. The same capabilities give the
 same bytes. Statistics and secrets are not in it, only the names of secrets.";
 

@@ -32,7 +32,7 @@ SOURCE is one of
                 Anthropic and MCP write tools; without code, so these are found by
                 `jarvis cap search` and run once code is registered for them
   -             a tarball or a list from stdin
-Everything imported is quarantined: `jarvis cap check NAME` looks at it, and what
+Everything imported is quarantined: `jarvis cap check NAME` looks at it, and what \
 it may reach is asked for. Names that are no names here become valid ones.";
 
 #[derive(Debug, Args)]

@@ -24,7 +24,7 @@ use crate::home::Home;
 use crate::{run, term};
 pub use change::arguments;
 use clap::Subcommand;
-use jarvis_protocol::{Capability, CapabilityName, ErrorBody, ErrorKind, Status};
+use jarvis_protocol::{Capability, CapabilityName, ErrorBody, ErrorKind, Status, Version};
 use jarvis_registry::{Registry, RegistryError, Stats};
 use serde_json::Value;
 
@@ -181,4 +181,9 @@ fn counted(registry: &Registry, name: &CapabilityName) -> Outcome<Stats> {
         }
         other => Ok(other?),
     }
+}
+
+fn version(raw: &str) -> Result<Version, String> {
+    raw.parse()
+        .map_err(|_| "a version is three numbers, such as 1.2.0; `jarvis cap history NAME` lists them".to_owned())
 }

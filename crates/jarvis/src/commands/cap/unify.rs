@@ -17,7 +17,7 @@ pub const HELP: &str = "Examples:
   jarvis cap unify gcd common_divisor
   jarvis cap unify power raise_number --map x=base --map y=exponent
 
-KEEP gets a new version that must pass the recorded examples of all, and the others are retired in the same moment;
+KEEP gets a new version that must pass the recorded examples of all, and the others are retired in the same moment; \
 calls by their names run KEEP. If anything fails, nothing has changed. To undo it:
   jarvis cap rollback KEEP && jarvis cap enable OTHER";
 

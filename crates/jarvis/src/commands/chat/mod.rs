@@ -41,7 +41,7 @@ const A_LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(
     after_help = format!("Examples:\n  jarvis chat --model local\n  jarvis chat --resume              the latest session of this folder\n  \
-jarvis chat --resume 20260314-1f    one of `jarvis session list`, by how its id begins\n\nIn the conversation: {}. \
+jarvis chat --resume 20260314-1f    one of `jarvis session list`, by how its id begins\n\nIn the conversation: {}; your own commands and skills are /NAME. \
 Ctrl-C cancels a turn, Ctrl-D leaves.", slash::names())
 )]
 pub struct Chat {
@@ -120,12 +120,6 @@ impl Conversation<'_> {
         let reading = Arc::new(AtomicBool::new(false));
         let mut editor = editor::editor(commands, self.home.chat_history(), self.at_the_end(reading.clone()));
         let prompt = editor::prompt();
-        let read = |editor: &mut reedline::Reedline| {
-            reading.store(true, Ordering::Relaxed);
-            let read = editor.read_line(&prompt);
-            reading.store(false, Ordering::Relaxed);
-            read
-        };
         let mut queued: VecDeque<String> = VecDeque::new();
         loop {
             let line = match queued.pop_front() {
@@ -134,18 +128,25 @@ impl Conversation<'_> {
                     editor::remember(&mut editor, &message);
                     message
                 }
-                None => match read(&mut editor) {
-                    Ok(Signal::Success(line)) => line,
-                    Ok(Signal::CtrlD) => return Ok(()),
-                    Ok(Signal::ExternalBreak(_)) => {
-                        term::note("");
-                        return Err(Failure::Told(130));
+                None => {
+                    reading.store(true, Ordering::Relaxed);
+                    let read = editor.read_line(&prompt);
+                    reading.store(false, Ordering::Relaxed);
+                    match read {
+                        Ok(Signal::Success(line)) => line,
+                        Ok(Signal::CtrlD) => return Ok(()),
+                        Ok(Signal::ExternalBreak(_)) => {
+                            term::note("");
+                            return Err(Failure::Told(130));
+                        }
+                        // Nothing runs: Ctrl-C clears the line. The enum is open to signals of later versions.
+                        Ok(_) => continue,
+                        Err(e) => return Err(failed(ErrorKind::Internal, format!("the terminal cannot be read: {e}"))),
                     }
-                    // Nothing runs: Ctrl-C clears the line. The enum is open to signals of later versions.
-                    Ok(_) => continue,
-                    Err(e) => return Err(failed(ErrorKind::Internal, format!("the terminal cannot be read: {e}"))),
-                },
+                }
             };
+            // A Ctrl-C of the turn before is over, also where this line begins no other.
+            self.signals.work();
             let typing = typed::keep();
             let goes_on = self.handle(&line).await?;
             let Typed { messages, line, held } = typing.end();

@@ -4,7 +4,7 @@ use crate::cli::Common;
 use crate::error::{Failure, Outcome, usage};
 use crate::home::Home;
 use crate::{config, programs, term};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use jarvis_mcp::client::{ServerConfig, ServerSandbox};
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use serde_json::json;
@@ -13,10 +13,11 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 #[command(
+    group = ArgGroup::new("what").required(true).args(["command", "url"]),
     after_help = "Examples:\n  jarvis mcp add files --write notes -- npx -y @modelcontextprotocol/server-filesystem notes\n  \
 jarvis mcp add web --url https://mcp.example.com/mcp --header 'Authorization=Bearer ${secret:WEB_KEY}'\n  \
 jarvis mcp add gh --network api.github.com --env 'TOKEN=${secret:GITHUB}' -- ./github-server\n\n\
-A value of --env or --header may name a secret, ${secret:NAME}, which `jarvis secret set` keeps. A program gets one only where each\n\
+A value of --env or --header may name a secret, ${secret:NAME}, which `jarvis secret set` keeps. A program gets one only where each \
 host it may reach is one that the secret may be sent to."
 )]
 pub struct Add {

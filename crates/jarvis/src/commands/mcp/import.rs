@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 #[command(
     after_help = "Examples:\n  jarvis mcp import                     what the usual places hold; asks before anything is added\n  \
 jarvis mcp import .vscode/mcp.json --yes\n  jarvis mcp import --secret-host GITHUB_TOKEN=api.github.com --yes\n\n\
-What is imported runs in the jail, without network and without other folders: `jarvis mcp add --replace` gives it more. Values that\n\
-look like keys are not written into config.toml; they become secrets where --secret-host says which host each is for (on a terminal\n\
+What is imported runs in the jail, without network and without other folders: `jarvis mcp add --replace` gives it more. Values that \
+look like keys are not written into config.toml; they become secrets where --secret-host says which host each is for (on a terminal \
 it is asked for), else their names alone are taken over."
 )]
 pub struct Import {
@@ -106,7 +106,9 @@ pub fn run(args: &Import, common: &Common) -> Outcome {
     });
     match (add, servers.is_empty()) {
         (true, _) => term::status(format!("{} added; `jarvis mcp test NAME` tries one", servers.len())),
-        (false, true) => term::status("nothing to add"),
+        (false, true) => term::status(
+            "nothing to add: no server was found that is not here already; name a file: jarvis mcp import FILE",
+        ),
         (false, false) => term::status("nothing was added; --yes adds them"),
     }
     Ok(())

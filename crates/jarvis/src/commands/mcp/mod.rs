@@ -14,8 +14,8 @@ use clap::Subcommand;
 use jarvis_mcp::client::Store;
 
 const ABOUT: &str = "\
-A program runs in the jail: it reads the system and the workspace, and nothing else, and has no network, unless --read, --write and
---network say so. Its tools are offered to models that drive tools. A call of one that is not marked as reading only is asked for,
+A program runs in the jail: it reads the system and the workspace, and nothing else, and has no network, unless --read, --write and \
+--network say so. Its tools are offered to models that drive tools. A call of one that is not marked as reading only is asked for, \
 once for each definition; mcp.servers.NAME.tools in config.toml says allow, ask or deny beforehand (`*` is every other tool).";
 
 #[derive(Debug, Subcommand)]

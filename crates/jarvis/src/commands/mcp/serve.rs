@@ -27,10 +27,10 @@ Examples:
   jarvis mcp serve --http                   http://127.0.0.1:7424/mcp, for this machine only
   MY_TOKEN=… jarvis mcp serve --http 0.0.0.0:7424 --token-env MY_TOKEN --host box.example
 
-The host's model searches, writes and runs capabilities; no model of jarvis's own is
+The host's model searches, writes and runs capabilities; no model of jarvis's own is \
 needed. Grants are asked for in the host where it can ask, and refused elsewhere
 with the command that would allow them.
-Resources: jarvis://audit/tail, jarvis://statistics, jarvis://capabilities/{name},
+Resources: jarvis://audit/tail, jarvis://statistics, jarvis://capabilities/{name}, \
 jarvis://code/{name}. Prompts: the skills in .jarvis/skills and in the home.";
 
 /// Where no address is given.

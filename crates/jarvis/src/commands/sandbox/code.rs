@@ -23,7 +23,7 @@ Examples:
 hello.ts:  export default function run({ name }: { name: string }) { return `Hello, ${name}`; }
 hello.py:  def run(args, ctx): return \"Hello, \" + args[\"name\"]
 
-The result goes to stdout, what the code prints to stderr. With --json: the whole
+The result goes to stdout, what the code prints to stderr. With --json: the whole \
 execution, with the isolation that was in force.";
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use crate::error::{Failure, Outcome, failed, usage};
 use crate::home::Home;
 use crate::{config, programs, run, term};
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, ArgGroup, Args, ValueEnum};
 use jarvis_dispatch::{CommandView, ProcessRequest};
 use jarvis_protocol::{ErrorBody, ErrorKind, Preset, ProcessLimits, ProcessPlan};
 use jarvis_sandbox::{JailClass, JailStream, ProcessDone, Stdin};
@@ -27,20 +27,21 @@ The presets:
                    as well, but for .git and what editors and shells run unasked
   full             can see and change all that you can, but for the keys in your home
                    and what is jarvis's own; asked for each time
-In the first two: no home, so no keys and nobody else's files. In all of them: no
-network but the hosts of --allow-net; a clean environment; everything it starts
+In the first two: no home, so no keys and nobody else's files. In all of them: no \
+network but the hosts of --allow-net; a clean environment; everything it starts \
 ends with it.
 
-The exit code is the program's: 124 when a limit ended it, 128 and the signal when a
+The exit code is the program's: 124 when a limit ended it, 128 and the signal when a \
 signal did.";
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).args(["command", "shell"]))]
 pub struct Exec {
     /// How much of the machine it may touch.
     #[arg(long, value_name = "PRESET", default_value = "workspace-write")]
     preset: PresetArg,
     /// A command line, read by bash; it is classified first, as that of a model would be.
-    #[arg(long, value_name = "LINE", conflicts_with = "command", required_unless_present = "command")]
+    #[arg(long, value_name = "LINE", conflicts_with = "command")]
     shell: Option<String>,
     /// The program and its arguments, after --.
     #[arg(last = true, value_name = "COMMAND")]
