@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM, heard in one place for the whole process.
+//! Ctrl-C, SIGTERM and SIGHUP, heard in one place for the whole process.
 
 use crate::term;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 #[derive(Clone)]
 pub struct Signals {
-    /// Cancelled by SIGTERM: the process is to end.
+    /// Cancelled by SIGTERM and SIGHUP: the process is to end.
     end: CancellationToken,
     /// Of the work that runs now: cancelled by Ctrl-C, and together with `end`.
     work: Arc<Mutex<CancellationToken>>,

@@ -125,6 +125,11 @@ pub fn can_move() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// False when the terminal at stdin went away: its window was closed, or its connection broke.
+pub fn is_there() -> bool {
+    rustix::termios::tcgetattr(std::io::stdin()).is_ok()
+}
+
 /// True where a person sits at stdin and stderr and can be asked.
 pub fn person_is_there() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()

@@ -6,7 +6,7 @@ use crate::common::{Home, REVERSE, prepared, register, reverse_text, signal};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const NARROW: Screen = Screen { columns: 60, colour: true, kind: "xterm" };
+const NARROW: Screen = Screen { columns: 60, colour: true, kind: "xterm", nohup: false };
 
 /// What the person said last, in each request.
 fn said(provider: &Provider) -> Vec<String> {
@@ -40,6 +40,24 @@ fn on_a_terminal_commands_work_and_a_request_to_end_leaves_it_in_order() {
     terminal.until("mess");
     signal("TERM", pid);
     assert_eq!(terminal.ended(), 130);
+}
+
+#[test]
+fn a_terminal_that_goes_away_leaves_nothing_running() {
+    for nohup in [false, true] {
+        let home = Home::new().config("model = \"ollama/small\"\n");
+        let Some(mut terminal) = Terminal::like(&Screen { nohup, ..Screen::USUAL }, &home, &["chat"]) else { return };
+        // Not there of a process that ended, also where nobody has asked for its exit code yet.
+        let program = format!("/proc/{}/exe", terminal.pid());
+        terminal.until("ollama/small");
+        prompted(&mut terminal);
+        drop(terminal);
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while std::fs::read_link(&program).is_ok() {
+            assert!(std::time::Instant::now() < deadline, "it is still there, with nohup: {nohup}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
 }
 
 /// Asks to read files, and so for a yes.
@@ -339,7 +357,7 @@ fn without_colour_an_answer_stays_as_the_model_wrote_it() {
     let provider = answering(ANSWER);
     let home = Home::new().config(&provider.config());
     for kind in ["xterm", "dumb"] {
-        let screen = Screen { columns: 60, colour: kind == "dumb", kind };
+        let screen = Screen { columns: 60, colour: kind == "dumb", kind, nohup: false };
         let Some(mut terminal) = Terminal::like(&screen, &home, &["what is it?"]) else { return };
         let shown = terminal.until("| x | y |");
         assert!(shown.replace("\r\n", "\n").ends_with(ANSWER.strip_suffix("| x | y |\n").unwrap()), "{shown:?}");
@@ -354,7 +372,7 @@ fn without_colour_an_answer_stays_as_the_model_wrote_it() {
 fn a_terminal_that_cannot_be_drawn_on_takes_lines() {
     let provider = Provider::start(vec![Reply::Text("**well**"), Reply::Hangs, Reply::Text("again")]);
     let home = Home::new().config(&provider.patient_config(50));
-    let screen = Screen { columns: 80, colour: true, kind: "dumb" };
+    let screen = Screen { columns: 80, colour: true, kind: "dumb", nohup: false };
     let Some(mut terminal) = Terminal::like(&screen, &home, &["chat"]) else { return };
     let mut shown = prompted(&mut terminal);
     terminal.keys("hello\r");

@@ -65,8 +65,10 @@ impl Provider {
         let mut scripts: Vec<_> = scripts.into_iter().map(|(mark, script)| (mark, VecDeque::from(script))).collect();
         Self::answering(move |request| {
             let messages = request["messages"].as_array()?;
-            // What is told of the time stands before what was said.
-            let first = messages.iter().find(|m| m["role"] == "user")?["content"].as_str()?.lines().last()?.to_owned();
+            let first = messages.iter().find(|m| m["role"] == "user")?["content"].as_str()?;
+            // What is told of the time holds words of its own.
+            let first: Vec<&str> = first.lines().filter(|line| !line.contains("It is now ")).collect();
+            let first = first.join("\n");
             scripts.iter_mut().find(|(mark, _)| first.contains(mark))?.1.pop_front()
         })
     }

@@ -18,10 +18,12 @@ pub struct Screen {
     pub colour: bool,
     /// `TERM`.
     pub kind: &'static str,
+    /// What is started on it is deaf to the terminal's end, as by `nohup`.
+    pub nohup: bool,
 }
 
 impl Screen {
-    pub const USUAL: Screen = Screen { columns: 80, colour: false, kind: "xterm" };
+    pub const USUAL: Screen = Screen { columns: 80, colour: false, kind: "xterm", nohup: false };
 }
 
 pub struct Terminal {
@@ -43,7 +45,8 @@ impl Terminal {
             jarvis_testkit::skipped("a conversation on a terminal: python3 is not here");
             return None;
         }
-        let begin = format!("stty rows 24 cols {}; echo \"pid=$$.\"; exec \"$@\"", screen.columns);
+        let deaf = if screen.nohup { "trap '' HUP; " } else { "" };
+        let begin = format!("{deaf}stty rows 24 cols {}; echo \"pid=$$.\"; exec \"$@\"", screen.columns);
         let mut child = home
             .other("python3")
             .args(["-c", PTY, "sh", "-c", &begin, "sh"])

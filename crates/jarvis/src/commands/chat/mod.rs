@@ -29,6 +29,10 @@ use slash::{Flow, Line};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often it is looked whether the terminal is still there.
+const A_LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 #[command(
@@ -108,10 +112,14 @@ impl Conversation<'_> {
             home: self.home.clone(),
             workspace: kept::workspace(&Place::default())?,
         };
-        let mut editor = editor::editor(commands, self.home.chat_history(), self.at_the_end());
+        let reading = Arc::new(AtomicBool::new(false));
+        let mut editor = editor::editor(commands, self.home.chat_history(), self.at_the_end(reading.clone()));
         let prompt = editor::prompt();
         loop {
-            match editor.read_line(&prompt) {
+            reading.store(true, Ordering::Relaxed);
+            let read = editor.read_line(&prompt);
+            reading.store(false, Ordering::Relaxed);
+            match read {
                 Ok(Signal::Success(line)) => {
                     if !self.handle(&line).await? {
                         return Ok(());
@@ -129,13 +137,27 @@ impl Conversation<'_> {
         }
     }
 
-    /// Becomes true when the process is to end; the editor looks at it while it waits, and puts the terminal right.
-    fn at_the_end(&self) -> Arc<AtomicBool> {
+    /// Becomes true when the process is to end; the editor looks at it while it waits, and puts the terminal right. On a
+    /// terminal that is gone it reads the end of its input again and again instead, so the process ends here then: between
+    /// turns, when everything is on disk.
+    fn at_the_end(&self, reading: Arc<AtomicBool>) -> Arc<AtomicBool> {
         let ended = Arc::new(AtomicBool::new(false));
         let (end, told) = (self.signals.end().clone(), ended.clone());
         tokio::spawn(async move {
-            end.cancelled().await;
+            while term::is_there() {
+                if tokio::time::timeout(A_LOOK, end.cancelled()).await.is_ok() {
+                    break;
+                }
+            }
+            end.cancel();
             told.store(true, Ordering::Relaxed);
+            loop {
+                let was = reading.load(Ordering::Relaxed);
+                tokio::time::sleep(A_LOOK).await;
+                if was && reading.load(Ordering::Relaxed) {
+                    std::process::exit(130);
+                }
+            }
         });
         ended
     }

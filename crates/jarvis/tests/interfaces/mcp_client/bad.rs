@@ -106,7 +106,7 @@ fn lines_that_are_no_messages_are_passed_over() {
 
 #[test]
 fn progress_is_told_and_moves_the_end() {
-    let Some(desk) = Desk::with("progress", "timeout_s = 1") else { return };
+    let Some(desk) = Desk::with("progress", "timeout_s = 3") else { return };
     let run = desk.calls(&[("hand__act", none())], &[]);
     assert!(run.one().0, "{:?}", run.told());
     let told: String = run.of_kind("tool.output").iter().map(|e| e["text"].as_str().unwrap()).collect();

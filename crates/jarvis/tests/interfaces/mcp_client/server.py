@@ -116,7 +116,7 @@ def act(message):
     if MODE == "progress":
         for step in range(1, 4):
             say({"method": "notifications/progress", "params": {"progressToken": token, "progress": step, "total": 3, "message": f"第 {step} 步"}})
-            time.sleep(0.7)
+            time.sleep(1.2)
     if MODE == "asks":
         schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name"]}
         form = ask("elicitation/create", {"message": "Who are you?", "requestedSchema": schema})
