@@ -9,7 +9,7 @@ use jarvis_dispatch::{CallError, Checker, Dispatch, MADE_IN, Making, Placed, Pyt
 use jarvis_protocol::{ErrorBody, ErrorKind, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tokio::io::AsyncReadExt;
 
 pub(super) const TOOL: &str = "create_mcp";
