@@ -200,18 +200,17 @@ impl Dispatch {
         dependencies: &[String],
         cancel: &CancellationToken,
     ) -> Result<(), CallError> {
-        self.install_packages(name.as_str(), dependencies, cancel).await.map(|_| ())
+        self.install_packages(name.as_str(), dependencies, cancel).await
     }
 
-    /// Gives the folder that they are in.
     pub(crate) async fn install_packages(
         &self,
         name: &str,
         dependencies: &[String],
         cancel: &CancellationToken,
-    ) -> Result<Option<PathBuf>, CallError> {
+    ) -> Result<(), CallError> {
         if dependencies.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         self.record(Kind::Intent, name, json!({"install": dependencies}))?;
         let installed = self.parts.executor.install(dependencies, cancel).await;
@@ -221,7 +220,7 @@ impl Dispatch {
         };
         self.record(Kind::Outcome, name, outcome)?;
         match installed {
-            Ok(packages) => Ok(Some(packages.folder)),
+            Ok(_) => Ok(()),
             Err(DependencyError::Sandbox(error)) => Err(CallError::Fatal(sandbox_error(&error))),
             Err(_) if cancel.is_cancelled() => Err(CallError::Fatal(ErrorBody::new(ErrorKind::Cancelled, "cancelled"))),
             Err(error) => Err(CallError::respond(ErrorKind::Forge, format!("dependencies: {error}"))),

@@ -22,6 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio_util::sync::CancellationToken;
 
+/// Tools of servers outside, and what could not be had of them.
+type Servers = (Option<Arc<dyn External>>, Vec<String>);
+
 /// What is the same for all sessions of a process.
 struct Shared {
     settings: Settings,
@@ -128,11 +131,7 @@ impl Shared {
     }
 
     /// Those that are set up with those of the session; what is left out of them is told.
-    fn external(
-        &self,
-        dispatch: &Arc<Dispatch>,
-        brought: &[Server],
-    ) -> Outcome<(Option<Arc<dyn External>>, Vec<String>)> {
+    fn external(&self, dispatch: &Arc<Dispatch>, brought: &[Server]) -> Outcome<Servers> {
         let mut configs = self.settings.mcp.servers.clone();
         let left = bring(&mut configs, &self.settings.mcp.editor, brought.iter().map(in_config));
         let notices = left.into_iter().map(|(name, why)| format!("the MCP server `{name}` is not connected: {why}"));

@@ -241,15 +241,14 @@ impl Dispatch {
         Ok(Tried { told, stderr: jarvis_audit::redact(&stderr) })
     }
 
-    /// Installs the packages of something that a person allowed to be made; none of their code runs by that. Gives the
-    /// folder that Python finds them in.
+    /// Installs the packages of something that a person allowed to be made; none of their code runs by that.
     pub async fn install_for(
         &self,
         tool: &str,
         _allowed: &MakePermit,
         dependencies: &[String],
         cancel: &CancellationToken,
-    ) -> Result<Option<PathBuf>, CallError> {
+    ) -> Result<(), CallError> {
         self.install_packages(tool, dependencies, cancel).await
     }
 

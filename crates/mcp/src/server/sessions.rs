@@ -161,7 +161,11 @@ impl Sessions {
     async fn sweep(&self) {
         let there: Vec<String> = self.manager.sessions.read().await.keys().map(ToString::to_string).collect();
         let (gone, idle) = {
-            let known = self.known();
+            let mut known = self.known();
+            // Whoever began one may be gone before it was told so: it is idle like others.
+            for id in there.iter().filter(|id| !known.contains_key(*id)).cloned().collect::<Vec<_>>() {
+                known.insert(id, Used { open: 0, last: Instant::now(), gone: self.stop.child_token() });
+            }
             let gone: Vec<String> = known.keys().filter(|id| !there.contains(id)).cloned().collect();
             let idle = known.iter().filter(|(_, used)| used.open == 0 && used.last.elapsed() >= self.idle);
             (gone, idle.map(|(id, _)| id.clone()).collect::<Vec<_>>())

@@ -9,7 +9,7 @@ use jarvis_dispatch::{CallError, Checker, Dispatch, MADE_IN, Making, Placed, Pyt
 use jarvis_protocol::{ErrorBody, ErrorKind, ToolSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tokio::io::AsyncReadExt;
 
 pub(super) const TOOL: &str = "create_mcp";
@@ -19,6 +19,8 @@ const SDK: &str = "mcp==2.3.0";
 
 /// Characters of a server's name in the config.
 const SERVER_NAME: usize = 32;
+/// Where its packages are for jarvis, beside it.
+const PACKAGES: &str = "packages";
 const MOST_TOOLS: usize = 30;
 const MOST_CODE: usize = 64 << 10;
 const DESCRIPTION_CHARS: usize = 1000;
@@ -93,9 +95,10 @@ pub(super) async fn make(maker: &mut Maker<'_>, workshop: &Workshop, args: Args)
     let making = Making { tool: TOOL, kind: "MCP server", place: &place, replaces, note: Some(&note) };
     let permit = maker.bootstrap.dispatch().may_make(&making, maker.approver, maker.cancel).await?;
     maker.status(&format!("installing {}", dependencies.join(", ")));
-    let packages = maker.bootstrap.dispatch().install_for(TOOL, &permit, &dependencies, maker.cancel).await?;
+    maker.bootstrap.dispatch().install_for(TOOL, &permit, &dependencies, maker.cancel).await?;
     maker.status("starting the server");
-    let server = PythonServer { files: files.clone(), entry: project::ENTRY.to_owned(), dependencies };
+    let server =
+        PythonServer { files: files.clone(), entry: project::ENTRY.to_owned(), dependencies: dependencies.clone() };
     let talk = |stdout: tokio::net::unix::pipe::Receiver, stdin| {
         probe.tools(Box::new(stdout.take(MOST_SAID)), Box::new(stdin))
     };
@@ -104,7 +107,7 @@ pub(super) async fn make(maker: &mut Maker<'_>, workshop: &Workshop, args: Args)
     project::compare(&wanted, &listed).map_err(|problem| failed(&problem, &tried.stderr))?;
     maker.bootstrap.dispatch().make(TOOL, permit, Placed::Folder(files), maker.cancel).await?;
     let names: Vec<&str> = listed.iter().map(|tool| tool.name.as_str()).collect();
-    let here = adding(maker.bootstrap.dispatch(), &args.name, &place, replaces, packages).await;
+    let here = adding(maker.bootstrap.dispatch(), &args.name, &place, replaces, &dependencies).await;
     Ok(json!({
         "made": format!(".jarvis/{place}"), "replaced": replaces, "tools": names,
         "next": format!("other programs start it by `uv run .jarvis/{place}/server.py`, or by python3 where {SDK} is installed"),
@@ -112,24 +115,26 @@ pub(super) async fn make(maker: &mut Maker<'_>, workshop: &Workshop, args: Args)
     }))
 }
 
-/// The command by which a person has jarvis offer its tools in later conversations: in the jail, with no network, from
-/// the packages that it was tried with.
+/// The line by which a person has jarvis offer its tools in later conversations: in the jail, with no network. Packages of
+/// its own lie beside it: those that it was tried with lie in jarvis's home, which no server may see.
 async fn adding(
     dispatch: &Dispatch,
     name: &str,
     place: &str,
     replaces: bool,
-    packages: Option<PathBuf>,
+    dependencies: &[String],
 ) -> Option<String> {
     let (python, needs) = dispatch.python().await?;
     let folder = dispatch.workspace().join(MADE_IN).join(place);
-    let packages = packages?;
+    let packages = folder.join(PACKAGES);
     let word = |path: &Path| quoted(&path.to_string_lossy());
-    let mut line = format!("jarvis mcp add {}", name.chars().take(SERVER_NAME).collect::<String>());
+    let mut line = format!("{} -m pip install --quiet --target {}", word(&python), word(&packages));
+    dependencies.iter().for_each(|package| line.push_str(&format!(" {}", quoted(package))));
+    line.push_str(&format!(" && jarvis mcp add {}", name.chars().take(SERVER_NAME).collect::<String>()));
     if replaces {
         line.push_str(" --replace");
     }
-    for path in needs.iter().chain([&packages, &folder]) {
+    for path in needs.iter().chain([&folder]) {
         line.push_str(&format!(" --read {}", word(path)));
     }
     let variable = format!("PYTHONPATH={}", packages.to_string_lossy());

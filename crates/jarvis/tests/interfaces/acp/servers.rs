@@ -104,7 +104,7 @@ fn each_session_has_the_servers_it_brought_and_they_end_with_it() {
     let ended = at("outcome", "everything", "server");
     assert!(audit[ended]["detail"]["exit"].is_object(), "seen to end while jarvis ran on: {}", audit[ended]);
     assert!(ended < at("intent", "My_files/list_allowed_directories", "external"), "{audit:#?}");
-    let left = std::process::Command::new("pgrep").args(["-f", &everything.display().to_string()]).output().unwrap();
+    let left = editor.home.other("pgrep").args(["-f", &everything.display().to_string()]).output().unwrap();
     assert!(left.stdout.is_empty(), "nothing of it runs on: {left:?}");
 }
 

@@ -131,7 +131,7 @@ fn a_subagent_has_the_tools_of_servers_that_its_file_names_and_no_others() {
         .collect();
     assert_eq!(offered, ["file_list", "hand__act", "hand__write"]);
     let done = inside(&run);
-    assert!(done[0].0 && done[0].1.contains("你好"), "{done:?}");
+    assert!(done[0].0 && done[0].1.contains("done by act"), "{done:?}");
     assert!(!done[1].0 && done[1].1.contains("would need a yes"), "a yes is due inside, too: {done:?}");
     assert!(!done[2].0 && done[2].1.contains("may not use"), "{done:?}");
     let told = run.events.iter().any(|e| e.to_string().contains("works without mcp/away"));
