@@ -7,7 +7,7 @@ use jarvis_model::Embedder;
 use jarvis_protocol::{Capability, CreatedBy, ErrorBody, ErrorKind, Event, ToolSpec};
 use jarvis_registry::{FITS, Hit, Statuses};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use tokio_util::sync::CancellationToken;
 
 pub const LIST: &str = "list_capabilities";
@@ -37,7 +37,14 @@ pub struct Bootstrap {
     embedder: Option<Arc<dyn Embedder>>,
 }
 
-pub fn specs() -> Vec<ToolSpec> {
+static SPECS: LazyLock<Vec<ToolSpec>> = LazyLock::new(all);
+
+/// Always the same ones.
+pub fn specs() -> &'static [ToolSpec] {
+    &SPECS
+}
+
+fn all() -> Vec<ToolSpec> {
     let spec = |name: &str, description: &str, parameters: Value| ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),
@@ -121,7 +128,7 @@ impl Bootstrap {
         approver: &mut dyn Approver,
         cancel: &CancellationToken,
     ) -> Result<(Value, Did), CallError> {
-        let Some(spec) = specs().into_iter().find(|spec| spec.name == name) else {
+        let Some(spec) = specs().iter().find(|spec| spec.name == name) else {
             let message = format!(
                 "there is no tool `{name}`; there are {LIST}, {REGISTER} and {EXECUTE}. A capability is run with {EXECUTE}."
             );

@@ -50,9 +50,9 @@ impl Calling<'_> {
 
 impl Toolbox {
     pub fn new(bootstrap: Bootstrap, builtins: bool) -> Self {
-        let mut specs = bootstrap::specs();
+        let mut specs = bootstrap::specs().to_vec();
         if builtins {
-            specs.extend(builtin_specs());
+            specs.extend_from_slice(builtin_specs());
             specs.extend(create::specs(None));
         }
         Self {

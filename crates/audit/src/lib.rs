@@ -11,11 +11,13 @@ mod chain;
 mod head;
 mod log;
 mod private;
+mod queue;
 mod record;
 mod redact;
 mod verify;
 
 pub use log::AuditLog;
+pub use queue::Duty;
 pub use record::{AuditError, Entry, Filter, Kind, Record, Tail};
 pub use redact::{redact, redact_value};
 pub use verify::{Problem, Verify};

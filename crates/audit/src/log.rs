@@ -3,13 +3,14 @@
 use crate::chain;
 use crate::head::{Head, files};
 use crate::private;
+use crate::queue::{Appended, Duty, Queue, Waiting};
 use crate::record::{AuditError, Entry, Filter, Kind, Record, Tail};
 use crate::redact::{redact, redact_value};
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
@@ -18,26 +19,35 @@ const TORN_KEPT: usize = 2000;
 
 /// The log of one home. Several processes may append at once. Cheap to clone.
 #[derive(Clone)]
-pub struct AuditLog(Arc<Shared>);
+pub struct AuditLog(pub(crate) Arc<Shared>);
 
-struct Shared {
+pub(crate) struct Shared {
     dir: PathBuf,
     /// The open lock file, made by the first append.
     lock: Mutex<Option<File>>,
-    /// Records that wait for the lock. Whoever has it writes all of them: the disk is waited for once.
-    waiting: Mutex<Vec<Waiting>>,
+    pub(crate) queue: Queue,
 }
 
-struct Waiting {
-    month: String,
-    record: Record,
-    appended: Arc<Mutex<Option<Result<u64, AuditError>>>>,
+/// A batch is in the file, and this is still to be waited for.
+pub(crate) struct Unsynced {
+    path: PathBuf,
+    file: File,
+}
+
+impl Unsynced {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn sync(&self) -> Result<(), AuditError> {
+        self.file.sync_data().map_err(|e| AuditError::io("write", &self.path, e))
+    }
 }
 
 impl AuditLog {
     /// Touches nothing: the folder is made by the first record.
     pub fn open(dir: PathBuf) -> AuditLog {
-        AuditLog(Arc::new(Shared { dir, lock: Mutex::new(None), waiting: Mutex::default() }))
+        AuditLog(Arc::new(Shared { dir, lock: Mutex::new(None), queue: Queue::default() }))
     }
 
     pub fn dir(&self) -> &Path {
@@ -49,8 +59,26 @@ impl AuditLog {
     /// the death of the process.
     ///
     /// # Errors
-    /// Nothing was appended.
+    /// It was not appended, or is not known to be on disk.
     pub fn append(&self, record: Record) -> Result<u64, AuditError> {
+        let (tell, told) = mpsc::channel();
+        let duty = self.submit(record, move |appended| drop(tell.send(appended)))?;
+        drop(duty);
+        // It was told, or is about to be by whoever has the duty.
+        told.recv()
+            .unwrap_or_else(|_| Err(AuditError::io("append to", self.dir(), std::io::Error::other("lost record"))))
+    }
+
+    /// As [`AuditLog::append`], and `appended` hears of it from whoever writes. Where that falls to the caller it gets a
+    /// duty, to be dropped where a thread may wait for the disk.
+    ///
+    /// # Errors
+    /// It is no record, and `appended` hears nothing.
+    pub fn submit(
+        &self,
+        record: Record,
+        appended: impl FnOnce(Result<u64, AuditError>) + Send + 'static,
+    ) -> Result<Option<Duty>, AuditError> {
         let month = month(&record.at).ok_or_else(|| AuditError::Time(record.at.clone()))?;
         let record = Record {
             actor: redact(&record.actor),
@@ -58,27 +86,15 @@ impl AuditLog {
             detail: redact_value(&record.detail),
             ..record
         };
-        let appended = Arc::default();
-        locked(&self.0.waiting).push(Waiting { month, record, appended: Arc::clone(&appended) });
-        let mut lock = locked(&self.0.lock);
-        // Perhaps it was written along with another one meanwhile.
-        if let Some(appended) = locked(&appended).take() {
-            return appended;
-        }
-        let batch = std::mem::take(&mut *locked(&self.0.waiting));
-        let numbers = self.append_all(&mut lock, &batch);
-        for (waiting, number) in batch.iter().zip(numbers) {
-            *locked(&waiting.appended) = Some(number);
-        }
-        let appended = locked(&appended).take();
-        // It was in the queue when the batch was taken from it, by this call or by one before.
-        appended.unwrap_or_else(|| Err(AuditError::io("append to", &self.0.dir, std::io::Error::other("lost record"))))
+        let appended: Appended = Box::new(appended);
+        Ok(self.0.queue.push(Waiting { month, record, appended }).then(|| Duty(self.clone())))
     }
 
-    /// A result for each of `batch`.
-    fn append_all(&self, slot: &mut Option<File>, batch: &[Waiting]) -> Vec<Result<u64, AuditError>> {
+    /// A result for each of `batch`, and what is to be waited for before those hold that must be on disk.
+    pub(crate) fn write(&self, batch: &[Waiting]) -> (Vec<Result<u64, AuditError>>, Option<Unsynced>) {
         let dir = &self.0.dir;
-        let mut work = || -> Result<Vec<Result<u64, AuditError>>, AuditError> {
+        let mut slot = locked(&self.0.lock);
+        let mut work = || {
             let lock = match slot.as_mut() {
                 Some(lock) => lock,
                 None => slot.insert(open_lock(dir)?),
@@ -89,8 +105,8 @@ impl AuditLog {
             appended
         };
         match work() {
-            Ok(numbers) => numbers,
-            Err(error) => batch.iter().map(|_| Err(error.again())).collect(),
+            Ok(written) => written,
+            Err(error) => (batch.iter().map(|_| Err(error.again())).collect(), None),
         }
     }
 
@@ -149,7 +165,9 @@ fn acquire(lock: &File, dir: &Path) -> Result<(), AuditError> {
     }
 }
 
-fn append_locked(dir: &Path, batch: &[Waiting]) -> Result<Vec<Result<u64, AuditError>>, AuditError> {
+type Written = (Vec<Result<u64, AuditError>>, Option<Unsynced>);
+
+fn append_locked(dir: &Path, batch: &[Waiting]) -> Result<Written, AuditError> {
     let (mut head, found) = current(dir)?;
     if let Some((found, first)) = found.zip(batch.first()) {
         let about = Record {
@@ -159,16 +177,23 @@ fn append_locked(dir: &Path, batch: &[Waiting]) -> Result<Vec<Result<u64, AuditE
             subject: "log".to_owned(),
             detail: redact_value(&found),
         };
-        head = write_lines(dir, &head, &first.month, &[&about])?;
+        let (next, unsynced) = write_lines(dir, &head, &first.month, &[&about])?;
+        unsynced.sync()?;
+        head = next;
     }
     let mut numbers = Vec::with_capacity(batch.len());
+    let mut unsynced = None;
     // Almost always one: they wait for milliseconds.
     for month in batch.chunk_by(|one, next| one.month == next.month) {
         let Some(first) = month.first() else { continue };
         let records: Vec<&Record> = month.iter().map(|waiting| &waiting.record).collect();
         let from = head.seq + 1;
-        match write_lines(dir, &head, &first.month, &records) {
-            Ok(next) => head = next,
+        let before = unsynced.take().map_or(Ok(()), |before: Unsynced| before.sync());
+        match before.and_then(|()| write_lines(dir, &head, &first.month, &records)) {
+            Ok((next, written)) => {
+                head = next;
+                unsynced = Some(written);
+            }
             Err(error) => {
                 numbers.extend(batch[numbers.len()..].iter().map(|_| Err(error.again())));
                 break;
@@ -176,18 +201,18 @@ fn append_locked(dir: &Path, batch: &[Waiting]) -> Result<Vec<Result<u64, AuditE
         }
         numbers.extend((from..=head.seq).map(Ok));
     }
-    Ok(numbers)
+    Ok((numbers, unsynced))
 }
 
-fn is_on_disk(kind: Kind) -> bool {
+pub(crate) fn is_on_disk(kind: Kind) -> bool {
     match kind {
         Kind::Intent | Kind::Decision | Kind::Registry | Kind::Audit => true,
         Kind::Outcome | Kind::Forge => false,
     }
 }
 
-/// All of `records`, or none of them.
-fn write_lines(dir: &Path, head: &Head, month: &str, records: &[&Record]) -> Result<Head, AuditError> {
+/// All of `records`, or none of them. They are with the operating system then.
+fn write_lines(dir: &Path, head: &Head, month: &str, records: &[&Record]) -> Result<(Head, Unsynced), AuditError> {
     let (mut lines, mut seq, mut hash) = (String::new(), head.seq, head.hash.clone());
     for record in records {
         seq += 1;
@@ -195,7 +220,6 @@ fn write_lines(dir: &Path, head: &Head, month: &str, records: &[&Record]) -> Res
         lines.push_str(&line);
         hash = next;
     }
-    let on_disk = records.iter().any(|record| is_on_disk(record.kind));
     // A clock that was set back does not send the chain to an older file.
     let name = format!("{month}.jsonl").max(head.file.clone());
     let path = dir.join(&name);
@@ -206,9 +230,6 @@ fn write_lines(dir: &Path, head: &Head, month: &str, records: &[&Record]) -> Res
     let mut write = || -> Result<(), AuditError> {
         let io = |e| AuditError::io("write", &path, e);
         file.write_all(lines.as_bytes()).map_err(io)?;
-        if on_disk {
-            file.sync_data().map_err(io)?;
-        }
         if new {
             File::open(dir).and_then(|d| d.sync_all()).map_err(io)?;
         }
@@ -216,7 +237,7 @@ fn write_lines(dir: &Path, head: &Head, month: &str, records: &[&Record]) -> Res
     };
     // A full disk can leave half a line; without it the log is as it was.
     write().inspect_err(|_| drop(file.set_len(before)))?;
-    Ok(head)
+    Ok((head, Unsynced { path, file }))
 }
 
 /// The true end of the log, and what is to be recorded about how it was found.

@@ -1,7 +1,10 @@
 //! Values against JSON Schemas, with messages a model can act on.
 
 use jarvis_protocol::kind_of;
+use jsonschema::Validator;
 use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Arguments against a capability's `parameters`. Nothing runs unless this passes.
 ///
@@ -47,8 +50,11 @@ fn inexact(value: &Value) -> Option<String> {
 
 /// Any value against any schema; the first three problems, each with where it is.
 pub fn check_value(schema: &Value, value: &Value) -> Result<(), String> {
-    bounded(schema)?;
-    let validator = jsonschema::validator_for(schema).map_err(|e| format!("the schema is not valid: {e}"))?;
+    let validator = compiled(schema)?;
+    // Telling what is wrong takes longer than finding that nothing is.
+    if validator.is_valid(value) {
+        return Ok(());
+    }
     let problems: Vec<String> = validator
         .iter_errors(value)
         .take(3)
@@ -58,6 +64,30 @@ pub fn check_value(schema: &Value, value: &Value) -> Result<(), String> {
         })
         .collect();
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+}
+
+/// Compiled schemas that are kept.
+const KEPT: usize = 128;
+
+/// By their text, so that a schema that was changed is another one. To compile one takes many times what a check does,
+/// and a call checks three values.
+static COMPILED: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
+
+fn compiled(schema: &Value) -> Result<Arc<Validator>, String> {
+    let text = schema.to_string();
+    let kept = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept().get(&text) {
+        return Ok(Arc::clone(known));
+    }
+    bounded(schema)?;
+    let validator = jsonschema::validator_for(schema).map_err(|e| format!("the schema is not valid: {e}"))?;
+    let validator = Arc::new(validator);
+    let mut kept = kept();
+    if kept.len() >= KEPT {
+        kept.clear();
+    }
+    kept.insert(text, Arc::clone(&validator));
+    Ok(validator)
 }
 
 /// A schema that a definition brings: valid by itself, and of an object where `object` is set.
@@ -131,6 +161,23 @@ mod tests {
         let bomb = json!({"definitions": {"a": {"type": "null"}}, "anyOf": [{"$ref": "#/definitions/a"}]});
         assert!(check_schema(&bomb, false).unwrap_err().contains("$ref"));
         assert!(check_value(&bomb, &json!(1)).unwrap_err().contains("$ref"));
+    }
+
+    #[test]
+    fn a_schema_is_compiled_once_however_often_it_is_used_and_a_changed_one_is_another() {
+        let schema = json!({"type": "object", "properties": {"数": {"type": "integer"}}});
+        let first = compiled(&schema).unwrap();
+        check_arguments(&schema, &json!({"数": 1})).unwrap();
+        check_arguments(&schema, &json!({"数": "1"})).unwrap_err();
+        assert!(Arc::ptr_eq(&first, &compiled(&schema.clone()).unwrap()));
+        let stricter = json!({"type": "object", "properties": {"数": {"type": "integer", "maximum": 0}}});
+        check_arguments(&stricter, &json!({"数": 1})).unwrap_err();
+    }
+
+    #[test]
+    fn however_many_schemas_are_used_few_are_kept() {
+        (0..3 * KEPT).for_each(|n| check_value(&json!({"maximum": n}), &json!(n)).unwrap());
+        assert!(COMPILED.lock().unwrap().len() <= KEPT);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::compose::Frame;
 use crate::{CallError, Editor, Rules, alias, check_arguments};
-use jarvis_audit::{AuditLog, Kind, Record, redact};
+use jarvis_audit::{AuditError, AuditLog, Kind, Record, redact};
 use jarvis_policy::{Approved, Decision, Deny, Policy, decide};
 use jarvis_protocol::{
     Capability, CapabilityName, ErrorBody, ErrorKind, Event, ExecPlan, Execution, ExitClass, Fixed, Runtime,
@@ -353,12 +353,21 @@ impl Dispatch {
     /// As [`Dispatch::record`], for the calls of a turn: other conversations of this process go on while it waits for the
     /// disk, and those that wait together wait once.
     pub(crate) async fn record_aside(&self, kind: Kind, subject: &str, detail: Value) -> Result<(), CallError> {
-        let (audit, record) = (self.parts.audit.clone(), self.about(kind, subject, detail));
-        let appending = tokio::task::spawn_blocking(move || audit.append(record));
-        match appending.instrument(tracing::debug_span!("audit")).await {
-            Ok(appended) => appended.map(|_| ()).map_err(|e| CallError::Fatal(e.body())),
-            Err(gone) => Err(CallError::Fatal(ErrorBody::new(ErrorKind::Internal, format!("the audit: {gone}")))),
-        }
+        let fatal = |e: AuditError| CallError::Fatal(e.body());
+        let appended = async {
+            let (tell, told) = tokio::sync::oneshot::channel();
+            // Whoever asked may be gone.
+            let tell = move |appended| drop(tell.send(appended));
+            let duty = self.parts.audit.submit(self.about(kind, subject, detail), tell).map_err(fatal)?;
+            // One thread for all that wait.
+            if let Some(duty) = duty {
+                tokio::task::spawn_blocking(move || drop(duty));
+            }
+            told.await
+                .map_err(|_| CallError::Fatal(ErrorBody::new(ErrorKind::Internal, "the audit gave no answer")))?
+                .map_err(fatal)
+        };
+        appended.instrument(tracing::debug_span!("audit")).await.map(|_| ())
     }
 
     fn about(&self, kind: Kind, subject: &str, detail: Value) -> Record {

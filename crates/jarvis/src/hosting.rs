@@ -19,7 +19,7 @@ use jarvis_policy::Approval;
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use tokio_util::sync::CancellationToken;
 
 /// Tools of servers outside, and what could not be had of them.
@@ -43,6 +43,8 @@ struct Shared {
     backends: tokio::sync::Mutex<HashMap<String, Arc<dyn Backend>>>,
     /// The sessions of a folder share their workers, which end with the last of them.
     dispatches: Mutex<HashMap<(PathBuf, Approval), Weak<Dispatch>>>,
+    /// What runs without a session pass through. Kept from the first of them on, so that the next one finds it warm.
+    usual: OnceLock<Arc<Dispatch>>,
 }
 
 /// A host of sessions, and what its sessions share that a front end looks into as well.
@@ -70,6 +72,7 @@ pub fn hosted(flags: Turn, named: Option<String>, actor: &'static str, limits: L
         model: named,
         backends: tokio::sync::Mutex::default(),
         dispatches: Mutex::default(),
+        usual: OnceLock::new(),
     };
     let (embedder, memory) = (shared.embedder.clone(), shared.memory.as_ref().map(|memory| memory.store.clone()));
     Ok(Hosted { host: Host::new(Arc::new(shared), limits), embedder, memory })
@@ -204,8 +207,13 @@ impl Maker for Shared {
     }
 
     fn usual_dispatch(&self) -> Result<Arc<Dispatch>, ErrorBody> {
+        if let Some(usual) = self.usual.get() {
+            return Ok(usual.clone());
+        }
+        // By the settings and flags that this process began with, which are the same for every caller.
         let approval = self.flags.reach.approve.map_or(self.settings.approve, Approval::from);
-        self.dispatch(&self.workspace, approval, None).map_err(body)
+        let made = self.dispatch(&self.workspace, approval, None).map_err(body)?;
+        Ok(self.usual.get_or_init(|| made).clone())
     }
 }
 

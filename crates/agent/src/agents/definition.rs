@@ -35,7 +35,7 @@ pub struct Agent {
 
 /// Every tool that a subagent can be given.
 fn known_tools() -> Vec<String> {
-    let specs = bootstrap::specs().into_iter().chain(builtin_specs()).chain(remember::specs());
+    let specs = bootstrap::specs().iter().chain(builtin_specs()).cloned().chain(remember::specs());
     specs.map(|spec| spec.name).collect()
 }
 

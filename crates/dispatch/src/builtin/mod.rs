@@ -65,7 +65,7 @@ impl Dispatch {
         cancel: &CancellationToken,
         on_output: &mut (dyn FnMut(&str) + Send),
     ) -> Result<Value, CallError> {
-        let Some(spec) = builtin_specs().into_iter().find(|spec| spec.name == tool) else {
+        let Some(spec) = builtin_specs().iter().find(|spec| spec.name == tool) else {
             return Err(CallError::respond(ErrorKind::NotFound, format!("there is no tool `{tool}`")));
         };
         crate::check_arguments(&spec.parameters, args)

@@ -2,13 +2,21 @@
 
 use jarvis_protocol::ToolSpec;
 use serde_json::{Value, json};
+use std::sync::LazyLock;
 
 /// Whether a tool may change what another call of the same reply sees, so that it runs alone.
 pub fn changes_something(tool: &str) -> bool {
     matches!(tool, "file_write" | "file_edit" | "shell_exec")
 }
 
-pub fn builtin_specs() -> Vec<ToolSpec> {
+static SPECS: LazyLock<Vec<ToolSpec>> = LazyLock::new(all);
+
+/// Always the same ones.
+pub fn builtin_specs() -> &'static [ToolSpec] {
+    &SPECS
+}
+
+fn all() -> Vec<ToolSpec> {
     let path = |what: &str| json!({"type": "string", "minLength": 1, "description": format!("{what}; relative to the workspace")});
     let text = |what: &str| json!({"type": "string", "description": what});
     vec![

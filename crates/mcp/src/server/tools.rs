@@ -12,7 +12,7 @@ pub(crate) const REGISTER: &str = "register_capability";
 pub(crate) const EXECUTE: &str = "execute_capability";
 
 pub(crate) fn bootstrap() -> Vec<Tool> {
-    let specs = bootstrap_specs().into_iter();
+    let specs = bootstrap_specs().iter().cloned();
     specs
         .map(|spec| {
             let (title, annotations, output) = about(&spec.name);
