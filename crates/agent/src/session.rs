@@ -186,7 +186,8 @@ impl Session {
 
     /// It gets a title after its first turn, by the same model: for conversations that a person comes back to.
     pub fn with_titles(self) -> Self {
-        Self { titles: Titles::wanted(true), ..self }
+        let titles = self.titles.wanted();
+        Self { titles, ..self }
     }
 
     /// Notes of other conversations are told and proposed.

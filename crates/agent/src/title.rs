@@ -25,18 +25,20 @@ const TRIES: u8 = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Titles {
     wanted: bool,
+    given: bool,
     tries: u8,
     running: Option<(JoinHandle<Option<Usage>>, CancellationToken)>,
 }
 
 impl Titles {
-    pub fn wanted(wanted: bool) -> Self {
-        Self { wanted, ..Self::default() }
+    /// Where it has none.
+    pub fn wanted(self) -> Self {
+        Self { wanted: !self.given, ..self }
     }
 
     /// It has one.
     pub fn given(&mut self) {
-        self.wanted = false;
+        (self.given, self.wanted) = (true, false);
     }
 
     /// After a turn. `history` begins with the first question.

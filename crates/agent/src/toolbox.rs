@@ -8,7 +8,8 @@ use crate::external::Externals;
 use crate::remember::{self, Memory};
 use crate::skills::{self, SKILL, Skill};
 use crate::turn::Turn;
-use jarvis_dispatch::{Approver, CallError, builtin_specs, changes_something};
+use futures::future::BoxFuture;
+use jarvis_dispatch::{ApprovalRequest, Approver, CallError, Form, builtin_specs, changes_something};
 use jarvis_protocol::{Event, ToolCall, ToolSpec};
 use serde_json::Value;
 use std::sync::Arc;
@@ -45,6 +46,30 @@ impl Calling<'_> {
     /// For a part of the way; it is gone on with afterwards.
     fn lent(&mut self) -> Calling<'_> {
         Calling { call: self.call, emit: &mut *self.emit, approver: &mut *self.approver, cancel: self.cancel }
+    }
+}
+
+/// Lets the files be looked at again after the first question: until the answer the call has changed nothing, and what a
+/// person saved while they thought is theirs.
+struct Afresh<'a> {
+    files: &'a TurnFiles,
+    inner: &'a mut dyn Approver,
+    asked: bool,
+}
+
+impl Approver for Afresh<'_> {
+    fn ask<'a>(&'a mut self, request: &'a ApprovalRequest) -> BoxFuture<'a, bool> {
+        Box::pin(async {
+            let allowed = self.inner.ask(request).await;
+            if !std::mem::replace(&mut self.asked, true) {
+                self.files.again().await;
+            }
+            allowed
+        })
+    }
+
+    fn fill<'a>(&'a mut self, form: &'a Form) -> BoxFuture<'a, Option<Value>> {
+        self.inner.fill(form)
     }
 }
 
@@ -199,7 +224,15 @@ impl Toolbox {
     async fn perform(&self, mut calling: Calling<'_>) -> Result<(Value, Did), CallError> {
         let Some(files) = &self.files else { return self.act(calling).await };
         let followed = files.enter(calling.call, self.bootstrap.dispatch(), &mut *calling.emit).await;
-        let outcome = self.act(calling.lent()).await;
+        // What a server does before it asks is its work already.
+        let external = self.external.as_ref().is_some_and(|external| external.has(&calling.call.name));
+        let outcome = if followed && !external {
+            let Calling { call, emit, approver, cancel } = calling.lent();
+            let mut approver = Afresh { files, inner: approver, asked: false };
+            self.act(Calling { call, emit, approver: &mut approver, cancel }).await
+        } else {
+            self.act(calling.lent()).await
+        };
         if followed {
             files.leave(calling.emit).await;
         }

@@ -21,7 +21,7 @@ pub fn open(home: &Home, settings: &Settings, embedder: Option<Arc<dyn Embedder>
     let url = std::env::var(variable).ok().filter(|url| !url.is_empty()).ok_or_else(|| {
         config(
             format!("the notes are on a server, and {variable} is not set (memory.url_env)"),
-            format!("export {variable}=postgres://USER:PASSWORD@HOST/DATABASE, or jarvis config unset memory.url_env"),
+            format!("export {variable}=postgres://USER:PASSWORD@HOST/DATABASE, or take memory.url_env out: jarvis config edit"),
         )
     })?;
     shared(&url, &settings.memory.space, embedder)
@@ -36,7 +36,7 @@ fn shared(url: &str, space: &str, embedder: Option<Arc<dyn Embed>>) -> Outcome<A
 fn shared(_: &str, _: &str, _: Option<Arc<dyn Embed>>) -> Outcome<Arc<dyn MemoryStore>> {
     Err(config(
         "memory.url_env is set, and this build has no shared memory",
-        "build with `--features postgres`, or jarvis config unset memory.url_env",
+        "build with `--features postgres`, or take memory.url_env out: jarvis config edit",
     ))
 }
 

@@ -3,6 +3,7 @@
 use super::entry::{Change, Changes, Entry};
 use super::place::Root;
 use super::{CheckpointError, Checkpoints};
+use crate::record::summary_of;
 use jarvis_memory::{Loaded, SessionStore, SessionWriter};
 use jarvis_protocol::{ErrorBody, ErrorKind, Message, Role};
 use serde::Serialize;
@@ -83,6 +84,10 @@ pub fn undo_last(
     let undone = checkpoints.undo(&loaded.messages[at..], kept.get(&at), force, look)?;
     if !look {
         writer.truncate(at).map_err(|e| e.body())?;
+        // A summary of what is taken back would count again as soon as as much was said anew.
+        if summary_of(loaded).covers > at {
+            writer.set_state("").map_err(|e| e.body())?;
+        }
     }
     Ok(undone)
 }

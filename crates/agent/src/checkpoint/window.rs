@@ -109,6 +109,25 @@ impl TurnFiles {
         true
     }
 
+    /// A second look before the call begins. Beside other calls the files are not only a person's, so the first one stays.
+    pub async fn again(&self) {
+        let mut open = self.open.lock().await;
+        if open.calls != 1 {
+            return;
+        }
+        for (path, entry) in &mut open.files {
+            if let Some(now) = self.look(path).await {
+                *entry = now;
+            }
+        }
+        if open.before.is_some()
+            && let Ok(manifest) = self.walk().await
+        {
+            self.mark(&manifest);
+            open.before = Some(Arc::new(manifest));
+        }
+    }
+
     /// After it.
     pub async fn leave(&self, emit: &mut (dyn FnMut(Event) + Send)) {
         let mut open = self.open.lock().await;

@@ -10,8 +10,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use toml_edit::{DocumentMut, Item, Table, Value};
 
+/// Held while the file is read, changed and replaced: of two processes that change it neither loses what the other wrote.
+fn lock(home: &Home) -> Outcome<std::fs::File> {
+    let path = home.root().join("config.lock");
+    let wrong = |e: std::io::Error| disk(&path, &e);
+    std::fs::create_dir_all(home.root()).map_err(wrong)?;
+    let file = std::fs::File::options().create(true).truncate(false).write(true).open(&path).map_err(wrong)?;
+    file.lock().map_err(wrong)?;
+    Ok(file)
+}
+
 /// Sets one key (a dotted path) and returns the value as it was written, in TOML.
 pub fn set(home: &Home, path: &str, raw: &str) -> Outcome<String> {
+    let _held = lock(home)?;
     let file = home.config();
     let text = read(&file)?;
     parse(&text, &file)?;
@@ -67,6 +78,7 @@ fn made(value: &impl Serialize) -> Outcome<Item> {
 }
 
 fn change<T>(home: &Home, path: &[&str], work: impl FnOnce(&mut Table) -> Outcome<T>) -> Outcome<T> {
+    let _held = lock(home)?;
     let file = home.config();
     let text = read(&file)?;
     parse(&text, &file)?;

@@ -1,6 +1,7 @@
 //! What a turn changed is put back: by /undo, by `session undo`, after --continue, after kill -9.
 
 use crate::common::provider::{Provider, Reply};
+use crate::common::terminal::Terminal;
 use crate::common::{Home, Ran};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -165,6 +166,25 @@ fn what_the_person_changed_since_is_not_overwritten() {
     assert!(ran.err.contains("not overwritten") && ran.err.contains("--nonsense"), "{}", ran.err);
     assert_eq!((bench.text("a.txt").unwrap().as_str(), bench.text("b.txt")), ("mine", None));
     assert_eq!(bench.session()["messages"], 0);
+}
+
+#[test]
+fn what_a_person_saves_while_they_are_asked_is_theirs() {
+    let asking = || Reply::Call("shell_exec", json!({"command": "echo x > made", "network": ["api.example.com"]}));
+    for (answer, made) in [("y\r", true), ("n\r", false)] {
+        let bench = Bench::new(vec![asking(), Reply::Text("done")]);
+        bench.file("a.txt", "before\n");
+        let place = bench.place();
+        let Some(mut terminal) = Terminal::start(&bench.home, &["--workspace", &place, "go"]) else { return };
+        terminal.until("[y/N]");
+        bench.file("a.txt", "saved meanwhile\n");
+        terminal.keys(answer);
+        terminal.until("done");
+        assert_eq!(terminal.ended(), 0);
+        assert_eq!(bench.text("made").is_some(), made);
+        let _ = bench.undo(&[]).ok();
+        assert_eq!((bench.text("a.txt").as_deref(), bench.text("made")), (Some("saved meanwhile\n"), None));
+    }
 }
 
 #[test]

@@ -226,12 +226,13 @@ impl Conversation<'_> {
             Line::Nothing => {}
             Line::Command(slash, argument) => return Ok(matches!(slash.run(self, argument).await?, Flow::Stay)),
             Line::Unknown(word) => match self.meant(word, line) {
-                Ok(Some(text)) => self.turn(&text).await?,
-                Ok(None) if self.session.is_prompt(line) => self.turn(line).await?,
+                // What a file says is no word of the person's for showing an image.
+                Ok(Some(text)) => self.turn(&text, line).await?,
+                Ok(None) if self.session.is_prompt(line) => self.turn(line, line).await?,
                 Ok(None) => term::note(format!("there is no {word}; /help lists what there is")),
                 Err(failure) => keep_on(failure)?,
             },
-            Line::Message(text) => self.turn(text).await?,
+            Line::Message(text) => self.turn(text, text).await?,
         }
         Ok(true)
     }
@@ -303,12 +304,12 @@ impl Conversation<'_> {
         Ok(())
     }
 
-    async fn turn(&mut self, text: &str) -> Outcome {
+    async fn turn(&mut self, text: &str, typed: &str) -> Outcome {
         let model = self.session.model();
         if let Err(failure) = run::fits(text, model.id(), model.traits().context_tokens) {
             return keep_on(failure);
         }
-        let input = match self.said(text) {
+        let input = match self.said(text, typed) {
             Ok(input) => input,
             Err(failure) => return keep_on(failure),
         };

@@ -8,10 +8,10 @@ use crate::{run, term};
 use jarvis_agent::Input;
 
 impl Conversation<'_> {
-    /// The message with the images that it names, each of which is told. A model that looks at none is not shown one
+    /// The message with the images that what was typed names, each of which is told. A model that looks at none is not shown one
     /// that was dragged in; a mere name in a sentence stays a word for it.
-    pub(super) fn said(&self, text: &str) -> Outcome<Input> {
-        let named = images::named(text, run::person().as_deref());
+    pub(super) fn said(&self, text: &str, typed: &str) -> Outcome<Input> {
+        let named = images::named(typed, run::person().as_deref());
         let model = self.session.model();
         let mut input = Input::from(text);
         for Named { path, whole } in named {
