@@ -313,6 +313,50 @@ fn processes_and_threads_that_append_at_once_lose_nothing() {
 }
 
 #[test]
+fn of_all_that_wait_one_has_the_duty_and_all_hear_of_it() {
+    let home = tempfile::tempdir().unwrap();
+    let log = AuditLog::open(home.path().to_owned());
+    let (tell, told) = std::sync::mpsc::channel();
+    let mut duties = Vec::new();
+    for i in 0..50 {
+        let tell = tell.clone();
+        // The turn of a month lies between them.
+        let at = if i < 20 { "2026-01-31T23:59:59Z" } else { "2026-02-01T00:00:00Z" };
+        let kind = if i % 3 == 0 { Kind::Intent } else { Kind::Outcome };
+        let record = Record { at: at.into(), ..record(i, kind) };
+        duties.extend(log.submit(record, move |appended| tell.send((i, appended.unwrap())).unwrap()).unwrap());
+    }
+    assert_eq!(duties.len(), 1);
+    assert!(told.try_recv().is_err() && !home.path().join("2026-01.jsonl").exists());
+    // It is done wherever it is dropped.
+    std::thread::spawn(move || drop(duties)).join().unwrap();
+    let mut numbers: Vec<(usize, u64)> = told.try_iter().collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..50).map(|i| (i, i as u64 + 1)).collect::<Vec<_>>());
+    assert_eq!(verify(home.path()), Verify { records: 50, ..Verify::default() });
+    // The next one has it again.
+    assert_eq!(log.append(Record { at: "2026-02-01T00:00:00Z".into(), ..record(0, Kind::Intent) }).unwrap(), 51);
+}
+
+#[test]
+fn what_cannot_be_written_is_told_to_each_that_waits() {
+    let home = tempfile::tempdir().unwrap();
+    let blocked = home.path().join("audit");
+    fs::write(&blocked, "a file where the folder should be").unwrap();
+    let log = AuditLog::open(blocked.clone());
+    let (tell, told) = std::sync::mpsc::channel();
+    let submit = |kind| {
+        let tell = tell.clone();
+        log.submit(record(0, kind), move |appended| tell.send(appended.is_err()).unwrap()).unwrap()
+    };
+    let duties = [submit(Kind::Intent), submit(Kind::Outcome), submit(Kind::Decision)];
+    drop(duties);
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [true; 3]);
+    fs::remove_file(&blocked).unwrap();
+    assert_eq!(log.append(record(0, Kind::Intent)).unwrap(), 1);
+}
+
+#[test]
 fn killed_at_any_point_the_log_stays_whole() {
     let home = tempfile::tempdir().unwrap();
     let start = Instant::now();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Examples:\n  jarvis bench selfext --tasks tasks.json\n  jarvis bench sandbox\n  jarvis bench registry\n  jarvis bench turns\n  jarvis bench mcp"
+    after_help = "Examples:\n  jarvis bench selfext --tasks tasks.json\n  jarvis bench sandbox\n  jarvis bench registry\n  jarvis bench turns\n  jarvis bench mcp\n  jarvis bench serve"
 )]
 pub enum Bench {
     /// Self-extension tasks: each in a fresh process and home, reuse cases in the home of their task.
@@ -29,6 +29,9 @@ Ctrl-C ends it: the task that runs is killed, and what there is so far is printe
     /// What a tool call by another agent, over stdio, adds to the call itself.
     #[command(arg = unused_model(), after_help = super::bench_mcp::HELP)]
     Mcp(super::bench_mcp::BenchMcp),
+    /// What `jarvis serve` takes: memory, turns of many sessions at once, clients that come and go.
+    #[command(arg = unused_model(), after_help = super::bench_serve::HELP)]
+    Serve(super::bench_serve::BenchServe),
 }
 
 #[derive(Debug, Args)]
@@ -57,5 +60,6 @@ pub fn run(args: &Bench, common: &Common) -> Outcome {
         Bench::Registry(args) => super::bench_registry::run(args, common),
         Bench::Turns(args) => super::bench_turns::run(args, common),
         Bench::Mcp(args) => super::bench_mcp::run(args, common),
+        Bench::Serve(args) => super::bench_serve::run(args, common),
     }
 }

@@ -30,7 +30,7 @@ pub struct BenchMcp {
     runs: u32,
 }
 
-const NAME: &str = "double";
+pub(super) const NAME: &str = "double";
 const CODE: &str = "export default function run({ n }: { n: number }): number { return n * 2 }\n";
 /// Time for the pool of workers to fill again, so that both ways find one that waits.
 const PAUSE: Duration = Duration::from_millis(4);
@@ -119,7 +119,8 @@ fn right(value: &Value, n: u32) -> Outcome {
     if *value == json!(n * 2) { Ok(()) } else { Err(failed(ErrorKind::Sandbox, format!("a call answered {value}"))) }
 }
 
-async fn register(forge: &Forge, cancel: &CancellationToken) -> Outcome {
+/// Registers what is called, by the way of every other one.
+pub(super) async fn register(forge: &Forge, cancel: &CancellationToken) -> Outcome {
     let name = CapabilityName::new(NAME).map_err(|e| failed(ErrorKind::Internal, e.to_string()))?;
     let mut capability = Capability::new(name, "Doubles a number.");
     capability.parameters = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "number"}}});

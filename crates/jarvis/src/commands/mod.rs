@@ -10,6 +10,8 @@ mod bench_mcp;
 mod bench_registry;
 mod bench_registry_data;
 mod bench_sandbox;
+mod bench_serve;
+mod bench_serve_world;
 mod bench_turns;
 mod bench_turns_meter;
 mod bench_turns_world;

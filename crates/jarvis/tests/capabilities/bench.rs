@@ -1,4 +1,4 @@
-//! `jarvis bench selfext`.
+//! `jarvis bench selfext` and `serve`.
 
 use crate::common::provider::{Provider, Reply, grows};
 use crate::common::{Home, Ran, ends_within, signal};
@@ -117,4 +117,24 @@ fn running_in(home: &std::path::Path) -> Vec<String> {
         })
         .map(|process| process.file_name().to_string_lossy().into_owned())
         .collect()
+}
+
+#[test]
+fn the_bench_of_the_server_measures_turns_that_came_out_right_and_what_is_left() {
+    let home = Home::new();
+    let flags = ["--sessions", "6", "--turns", "2", "--model-ms", "20", "--connects", "40", "--json"];
+    let report = home.run(&[&["bench", "serve"][..], &flags].concat()).ok().json();
+    let turns: Vec<_> = report["rows"].as_array().unwrap().iter().map(|row| (&row["turns"], &row["lost"])).collect();
+    assert_eq!(serde_json::json!(turns), serde_json::json!([[50, 0], [6, 0], [12, 0]]), "{report}");
+    for row in report["rows"].as_array().unwrap() {
+        let ms = |of: &str| row[of]["median"].as_f64().unwrap();
+        assert!(ms("tool_ms") > 0.0 && ms("own_ms") <= ms("wall_ms"), "{row}");
+        assert!(row["floor_ms"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    // Two replies of the model.
+    assert!(report["rows"][2]["wall_ms"]["median"].as_f64().unwrap() >= 40.0, "{report}");
+    assert!(report["idle"]["resident_mib"].as_f64().unwrap() > report["idle"]["own_mib"].as_f64().unwrap());
+    let left = &report["come_and_gone"];
+    assert_eq!((&left["before"]["sessions"], &left["after"]["sessions"]), (&1.into(), &1.into()), "{report}");
+    let _ = home.run(&["bench", "serve", "--sessions", "0"]).failed(2, &["--sessions"]);
 }

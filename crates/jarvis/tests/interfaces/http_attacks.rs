@@ -295,6 +295,28 @@ fn two_hundred_sessions_at_once_lose_nothing() {
 }
 
 #[test]
+fn runs_without_a_session_share_workers_that_wait_for_the_next_one() {
+    let home = crate::common::prepared(&crate::common::reverse_text(), crate::common::REVERSE);
+    let _ = crate::common::register(&home, &[]).ok();
+    let served = Served::start(&home, &[]);
+    served.get("/v1/sessions").is(200);
+    let before = descriptors(served.pid());
+    let run = || {
+        let ran = served.post("/v1/capabilities/reverse_text/run", &json!({"args": {"text": "计算"}})).is(200);
+        assert_eq!(ran["result"], "算计");
+        // Long enough for what belongs to one run alone to be gone.
+        std::thread::sleep(Duration::from_millis(500));
+        descriptors(served.pid())
+    };
+    let first = run();
+    assert!(first > before, "no worker waits: {before} descriptors, then {first}");
+    for _ in 0..5 {
+        let now = run();
+        assert!(now <= first + 1, "each run leaves something: {first} descriptors, then {now}");
+    }
+}
+
+#[test]
 fn an_idle_server_is_small() {
     let home = Home::new().config("model = \"fake/m\"\n[providers.fake]\nbase_url = \"http://127.0.0.1:9/v1\"\n");
     let served = Served::start(&home, &[]);
