@@ -45,15 +45,21 @@ impl Agent {
         cx: &Connection,
     ) -> acp::Result<()> {
         let live = &attached.live;
+        let done = match &command {
+            Command::Compact => live.compact().await,
+            Command::Model(Some(named)) => live.set_model(named).await.map(|()| 0),
+            Command::Cost | Command::Model(None) => Ok(0),
+        };
+        self.settle(attached).await;
+        let done = done.map_err(told)?;
         let said = match command {
-            Command::Compact => match live.compact().await.map_err(told)? {
+            Command::Compact => match done {
                 0 => "There is nothing to summarise yet.".to_owned(),
                 messages => format!("{messages} earlier messages are a summary now."),
             },
             Command::Cost => tell::spent(&live.snapshot().usage),
             Command::Model(None) => live.snapshot().model,
-            Command::Model(Some(named)) => {
-                live.set_model(&named).await.map_err(told)?;
+            Command::Model(Some(_)) => {
                 self.tell_settings(id, attached, cx).await;
                 format!("{} answers from now on.", live.snapshot().model)
             }

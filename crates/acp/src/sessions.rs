@@ -59,6 +59,10 @@ impl Attached {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(approval);
     }
 
+    fn still_want(&self, approval: Approval) {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(approval);
+    }
+
     /// The title, where it is another one than was told last.
     pub fn new_title(&self, now: &str) -> Option<String> {
         let now = jarvis_protocol::shown_line(now, TITLE);
@@ -211,6 +215,12 @@ impl Agent {
     pub async fn delete_session(&self, id: &SessionId) -> acp::Result<DeleteSessionResponse> {
         self.let_go(id).await;
         let id = id.0.to_string();
+        // The store takes the beginning of an id, which a person may type; a program says all of it.
+        let whole = id.clone();
+        let found = self.stored(move |store| store.find(&whole)).await?;
+        if found.id != id {
+            return Err(told(ErrorBody::new(ErrorKind::NotFound, format!("there is no session {id}"))));
+        }
         self.stored(move |store| store.delete(&id)).await?;
         Ok(DeleteSessionResponse::new())
     }
@@ -264,7 +274,11 @@ impl Agent {
                 let mode = CurrentModeUpdate::new(settings::id(attached.approval()));
                 self.send(&asked.session_id, SessionUpdate::CurrentModeUpdate(mode), cx).await;
             }
-            settings::MODEL => attached.live.set_model(&value.0).await.map_err(told)?,
+            settings::MODEL => {
+                let changed = attached.live.set_model(&value.0).await;
+                self.settle(&attached).await;
+                changed.map_err(told)?;
+            }
             other => return Err(wrong(format!("there is no option {other}"))),
         }
         Ok(SetSessionConfigOptionResponse::new(self.config(&attached)))
@@ -280,11 +294,13 @@ impl Agent {
         attached.live.set_approval(approval).await.map_err(told)
     }
 
-    /// After a turn: what was wanted meanwhile.
+    /// After whatever kept the session busy: what was wanted meanwhile.
     pub async fn settle(&self, attached: &Attached) {
         let Some(approval) = attached.take_wanted() else { return };
         if let Err(error) = attached.live.set_approval(approval).await {
-            tracing::warn!(error = error.message, "the mode is not changed");
+            // The next turn has begun already: it comes into force after that, unless another was wanted meanwhile.
+            attached.still_want(approval);
+            tracing::debug!(error = error.message, "the mode is not changed yet");
         }
     }
 

@@ -143,9 +143,11 @@ pub async fn list(State(app): State<App>, Asked(asked): Asked<List>) -> ApiResul
     }
     exact(asked.offset as u64)?;
     if let Some(q) = asked.q {
-        let found = (app.parts.search)(q, asked.limit.min(HITS)).await?;
-        let capabilities: Vec<CapabilityRow> = found.hits.iter().skip(asked.offset).map(CapabilityRow::from).collect();
+        let most = asked.limit.saturating_add(asked.offset).min(HITS);
+        let found = (app.parts.search)(q, most).await?;
+        let mut capabilities: Vec<CapabilityRow> = found.hits.iter().map(CapabilityRow::from).collect();
         let fits = capabilities.iter().any(|row| row.fits == Some(true));
+        capabilities.drain(..asked.offset.min(capabilities.len()));
         return Ok(Json(CapabilityList {
             total: found.hits.len(),
             nothing_fits: Some(!fits),

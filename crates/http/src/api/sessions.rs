@@ -193,12 +193,23 @@ pub async fn list(State(app): State<App>, Asked(asked): Asked<List>) -> ApiResul
 #[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = Create,
     responses((status = 201, body = SessionView, headers(("Location" = String))), (status = "4XX", body = Problem), (status = "5XX", body = Problem)))]
 pub async fn create(State(app): State<App>, Body(asked): Body<Create>) -> ApiResult<Response> {
+    // One that is open already stays as it is, but for what is asked for here.
+    let mut open_already = false;
     if let Some(id) = &asked.resume {
         if asked.keep == Some(false) {
             return Err(ApiError::usage("a session that is gone on with is kept").hint("leave out `keep`"));
         }
-        if app.host().get(id).is_none() {
-            kept(&app, id).await?.ok_or_else(|| unknown(id))?;
+        match app.host().get(id) {
+            None => {
+                kept(&app, id).await?.ok_or_else(|| unknown(id))?;
+            }
+            Some(_) if asked.workspace.is_some() => {
+                let message = format!("the session {id} is open, in a folder of its own");
+                return Err(
+                    ApiError::new(StatusCode::CONFLICT, ErrorKind::Conflict, message).hint("leave out `workspace`")
+                );
+            }
+            Some(_) => open_already = true,
         }
     }
     let named = asked.model.is_some();
@@ -219,6 +230,14 @@ pub async fn create(State(app): State<App>, Body(asked): Body<Create>) -> ApiRes
         ErrorKind::Config if named => ApiError { status: StatusCode::BAD_REQUEST, body },
         _ => body.into(),
     })?;
+    if open_already {
+        if let Some(approval) = open.approval {
+            live.set_approval(approval).await?;
+        }
+        if let Some(model) = &open.model {
+            live.set_model(model).await?;
+        }
+    }
     let place = [(header::LOCATION, format!("/v1/sessions/{}", live.id()))];
     Ok((StatusCode::CREATED, place, Json(view(&app, live.id()).await?)).into_response())
 }

@@ -176,7 +176,8 @@ async fn part(mut speaking: Speaking) -> Option<(Result<sse::Event, Infallible>,
             }
             Spoken::Failed(body) => {
                 let message = jarvis_audit::redact(&body.message);
-                speaking.ready.push_back(json!({"error": {"kind": body.kind, "message": message, "hint": body.hint}}));
+                let hint = body.hint.as_deref().map(jarvis_audit::redact);
+                speaking.ready.push_back(json!({"error": {"kind": body.kind, "message": message, "hint": hint}}));
                 speaking.follow = None;
                 // Nothing was finished, so no [DONE] says so.
                 speaking.ended = true;

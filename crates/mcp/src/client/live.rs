@@ -130,7 +130,11 @@ impl Live {
             let asked = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
             let page = match self.service.peer().list_tools(asked).await {
                 Ok(page) => page,
-                Err(error) => return Err(self.failed("tools/list", &error).await),
+                Err(error) => {
+                    // What changed is still to be read.
+                    self.shared.changed.store(true, Ordering::Release);
+                    return Err(self.failed("tools/list", &error).await);
+                }
             };
             seen += page.tools.len();
             let own = page.tools.iter().filter_map(definition);

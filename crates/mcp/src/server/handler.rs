@@ -36,6 +36,8 @@ pub(crate) struct Handler {
     /// What a session sends to its host ends with it.
     _ended: DropGuard,
     begun: AtomicBool,
+    /// Whether it is told of changes.
+    told: AtomicBool,
     level: Mutex<LoggingLevel>,
     subscribed: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -48,6 +50,7 @@ impl Handler {
             _ended: gone.clone().drop_guard(),
             gone,
             begun: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             level: Mutex::new(LoggingLevel::Warning),
             subscribed: Arc::default(),
         }
@@ -136,6 +139,9 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if self.told.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let (shared, subscribed) = (self.shared.clone(), self.subscribed.clone());
         let (peer, ended) = (context.peer, self.gone.clone());
         tokio::spawn(async move {

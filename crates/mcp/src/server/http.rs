@@ -120,7 +120,17 @@ async fn admit(
         Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the message did not come").into_response(),
     };
     served.mark();
-    gate.sessions.serve(Request::from_parts(parts, Body::from(body)), next).await
+    let initializes = is_initialize(&body);
+    gate.sessions.serve(Request::from_parts(parts, Body::from(body)), initializes, next).await
+}
+
+/// Whatever version its head names, the library begins a session for it.
+fn is_initialize(body: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Message {
+        method: Option<String>,
+    }
+    serde_json::from_slice::<Message>(body).is_ok_and(|message| message.method.as_deref() == Some("initialize"))
 }
 
 fn bears(headers: &HeaderMap, token: &blake3::Hash) -> bool {

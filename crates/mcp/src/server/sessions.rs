@@ -80,8 +80,8 @@ impl Sessions {
     }
 
     /// One whole request.
-    pub async fn serve(self: &Arc<Self>, request: Request, next: Next) -> Response {
-        if begins(&request) {
+    pub async fn serve(self: &Arc<Self>, request: Request, initializes: bool, next: Next) -> Response {
+        if initializes || begins(&request) {
             return self.begin(request, next).await;
         }
         let id = text(request.headers(), ID);

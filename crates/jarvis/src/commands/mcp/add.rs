@@ -82,6 +82,11 @@ pub fn run(args: Add, common: &Common) -> Outcome {
         let how = format!("printf %s \"$VALUE\" | jarvis secret set {} --host HOST", super::secret_name(variable));
         term::status(format!("{variable} looks like a key, and config.toml is plain text; better: {how}"));
     }
+    if super::shows_key(&server) {
+        term::status(
+            "its arguments or its address hold what looks like a key, and config.toml is plain text; better: --env or --header, and `jarvis secret set`",
+        );
+    }
     if common.json {
         return term::json(&json!({"server": super::list::shown(&name, &server), "replaced": replaced}));
     }

@@ -7,6 +7,7 @@ use crate::{config, files, secrets, term};
 use clap::Args;
 use jarvis_mcp::client::{ServerConfig, ServerConfigs};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
@@ -72,6 +73,9 @@ pub fn run(args: &Import, common: &Common) -> Outcome {
             let why = match (known.contains_key(&name), servers.contains_key(&name)) {
                 (true, _) => "there is a server of this name already",
                 (_, true) => "another file has one of this name",
+                _ if super::shows_key(&server) => {
+                    "its arguments or its address hold what looks like a key: add it by hand, with the key in env"
+                }
                 _ => {
                     servers.insert(name, server);
                     continue;
@@ -80,7 +84,8 @@ pub fn run(args: &Import, common: &Common) -> Outcome {
             left.push(json!({"name": name, "file": file, "why": why}));
         }
     }
-    let mut keys = take_keys(&mut servers, &args.secret_host)?;
+    let taken = secrets::list(&home)?.into_iter().map(|(name, _)| name).collect();
+    let mut keys = take_keys(&mut servers, &args.secret_host, taken)?;
     let ask = !common.json && !args.yes && !args.dry_run && term::person_is_there();
     if !common.json {
         tell(&servers, &left, &keys);
@@ -138,7 +143,8 @@ fn places(args: &Import) -> Vec<PathBuf> {
 }
 
 /// Puts the name of a secret in the place of each value that looks like a key.
-fn take_keys(servers: &mut ServerConfigs, hosts: &[(String, String)]) -> Outcome<Vec<Key>> {
+/// Neither a secret that is `taken` nor another key loses its place by that.
+fn take_keys(servers: &mut ServerConfigs, hosts: &[(String, String)], taken: BTreeSet<String>) -> Outcome<Vec<Key>> {
     let mut keys: Vec<Key> = Vec::new();
     for (name, server) in servers.iter_mut() {
         let ServerConfig { env, headers, .. } = server;
@@ -146,14 +152,17 @@ fn take_keys(servers: &mut ServerConfigs, hosts: &[(String, String)]) -> Outcome
             if !super::looks_secret(variable, value) {
                 continue;
             }
-            let mut secret = super::secret_name(variable);
-            if keys.iter().any(|key| key.secret == secret && !value.ends_with(&key.value)) {
-                secret = super::secret_name(&format!("{name}_{variable}"));
-            }
             let (before, key) = match value.strip_prefix("Bearer ") {
                 Some(key) => ("Bearer ", key.to_owned()),
                 None => ("", value.clone()),
             };
+            let is_free = |secret: &String| {
+                !taken.contains(secret) && !keys.iter().any(|other| other.secret == *secret && other.value != key)
+            };
+            let own = super::secret_name(&format!("{name}_{variable}"));
+            let numbered = (2..).map(|number| super::secret_name(&format!("{name}_{variable}_{number}")));
+            let mut names = [super::secret_name(variable), own].into_iter().chain(numbered);
+            let Some(secret) = names.find(is_free) else { continue };
             let host = hosts.iter().find(|(wanted, _)| wanted == variable).map(|(_, host)| host.clone());
             if let Some(host) = &host {
                 secrets::check_hosts(&secret, std::slice::from_ref(host))?;

@@ -41,6 +41,8 @@ pub fn shown(name: &str, server: &ServerConfig) -> Value {
             shown[field] = json!(values.keys().collect::<Vec<_>>());
         }
     }
+    // Of what looks like a key in its command line or its address nothing is shown either.
+    let mut shown = jarvis_audit::redact_value(&shown);
     shown["name"] = json!(name);
     shown["enabled"] = json!(server.enabled);
     shown

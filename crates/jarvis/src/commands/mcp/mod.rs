@@ -11,7 +11,7 @@ use crate::cli::{Common, unused_model};
 use crate::error::Outcome;
 use crate::home::Home;
 use clap::Subcommand;
-use jarvis_mcp::client::Store;
+use jarvis_mcp::client::{ServerConfig, Store};
 
 const ABOUT: &str = "\
 A program runs in the jail: it reads the system and the workspace, and nothing else, and has no network, unless --read, --write and \
@@ -71,6 +71,20 @@ fn looks_secret(name: &str, value: &str) -> bool {
     let named = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION"].iter().any(|word| name.contains(word));
     let refers = value.contains("${secret:");
     !refers && !value.is_empty() && (named || jarvis_dispatch::redact(value) != value)
+}
+
+/// Whether its command line or its address holds what looks like a key.
+fn shows_key(server: &ServerConfig) -> bool {
+    let by_name = |text: &str| text.split_once('=').is_some_and(|(name, value)| looks_secret(name, value));
+    let args = server.args.iter().map(String::as_str);
+    let after = std::iter::once("").chain(args.clone());
+    let named = |(flag, arg): (&str, &str)| {
+        flag.starts_with('-') && !flag.contains('=') && !arg.starts_with('-') && looks_secret(flag, arg)
+    };
+    let query = server.url.as_deref().and_then(|url| url.split_once('?')).map_or("", |(_, query)| query);
+    args.clone().any(|arg| by_name(arg) || looks_secret("", arg))
+        || after.zip(args).any(named)
+        || query.split('&').any(by_name)
 }
 
 /// The name of a secret for a variable or a header.

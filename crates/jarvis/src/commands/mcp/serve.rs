@@ -165,7 +165,7 @@ async fn over_http(
         term::status("every program on this machine can use it; --token-env VAR asks for a token. Ctrl-C ends it");
     }
     let mut hosts = args.host.clone();
-    if !addr.ip().is_loopback() && !addr.ip().is_unspecified() {
+    if !addr.ip().is_unspecified() {
         hosts.push(addr.ip().to_string());
     }
     let options = HttpOptions { token, hosts, port: addr.port(), idle };
