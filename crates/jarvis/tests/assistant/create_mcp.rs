@@ -101,7 +101,8 @@ fn a_server_with_the_official_sdk_is_tried_kept_and_answers() {
     let elsewhere = elsewhere.path().display().to_string();
     let tested = bench.home.run(&["mcp", "test", "quick-notes", "--workspace", &elsewhere, "--json"]).ok().json();
     let names: Vec<_> = tested["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
-    assert_eq!(names, ["say-it", "list"], "{tested}");
+    // Behind them stand the two that read its resources.
+    assert_eq!(names[..2], ["say-it", "list"], "{tested}");
 
     let environments = bench.home.file("packages/environments").read_dir().unwrap();
     let site =
