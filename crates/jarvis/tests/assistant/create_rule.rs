@@ -112,6 +112,7 @@ fn a_rule_is_not_passed_by_another_way_to_the_same() {
     for (told, (call, rule)) in bench.calls(&calls, &["--approve", "auto"]).into_iter().zip(&refused) {
         assert!(!told.ok && told.text.contains(rule), "{call:?}: {}", told.text);
     }
+    std::fs::remove_file(bench.workspace.join(".jarvis/rules/mine.yaml")).unwrap();
     // What may be meant is asked for, and here nobody is.
     for call in [shell("grep -r SECRET ."), shell("cat \"$(date)\""), reach("*.example")] {
         bench.calls(&[call], &["--approve", "deny"]).remove(0).refused("cannot be told beforehand");

@@ -414,7 +414,7 @@ fn subagents_share_what_the_turn_has_left() {
     let prices = "[prices.\"fake/m\"]\ninput = 1e6\noutput = 1e6\n";
     bench.home.write("config.toml", &(provider.config() + prices));
     let workspace = bench.workspace.display().to_string();
-    let ran = bench.home.run(&["--json", "--workspace", &workspace, "--max-cost", "40", "PARENT: go"]).ok();
+    let ran = bench.home.run(&["--json", "--workspace", &workspace, "--max-cost", "40", "PARENT: go"]).failed(1, &[]);
     let events = ran.events();
     let told = events.iter().find(|e| e["type"] == "tool.completed").unwrap();
     assert!(told["content"]["error"].as_str().unwrap().contains("cost"), "{told}");
