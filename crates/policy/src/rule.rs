@@ -244,10 +244,7 @@ impl Compiled {
         // `git -C . push` is a `git push`. Which options have a value is the program's own affair, so both are tried; what is
         // allowed is so only as it stands.
         let careful = self.rule.action.effect() != Effect::Allow;
-        if self.commands.is_empty()
-            || whole(0)
-            || (careful && (1..=before_the_subcommand(&command.args)).any(|from| whole(from)))
-        {
+        if self.commands.is_empty() || whole(0) || (careful && (1..=before_the_subcommand(&command.args)).any(whole)) {
             return Holds::Yes;
         }
         let is_its = |pattern: &String| {

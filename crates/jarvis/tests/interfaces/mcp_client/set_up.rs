@@ -36,7 +36,7 @@ fn bad_input_says_why_and_changes_nothing() {
     let before = config(&desk);
     for (args, says) in [
         (&["mcp", "add", "a", "--", PYTHON][..], "--replace"),
-        (&["mcp", "add", "b"], "command or a url"),
+        (&["mcp", "add", "b"], "<COMMAND|--url <URL>>"),
         (&["mcp", "add", "b__c", "--", PYTHON], "name"),
         (&["mcp", "add", "b", "--", "no-such-program-9"], "no program on this machine"),
         (&["mcp", "add", "b", "--url", "ftp://x"], "no http(s) address"),
