@@ -22,6 +22,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// Characters of what a server says to a person.
+const MOST_EARLY: usize = 16;
 const MOST_TEXT: usize = 2000;
 /// Lines of its log that are kept.
 const MOST_LOG: usize = 50;
@@ -53,6 +54,8 @@ pub(super) struct Shared {
     pub calls: AtomicUsize,
     /// Who wants to hear of the progress of which call.
     progress: Mutex<HashMap<ProgressToken, mpsc::Sender<String>>>,
+    /// Of calls that nobody listens to yet: a server may be quicker than whoever has just sent one.
+    early: Mutex<VecDeque<(ProgressToken, String)>>,
     /// The list of tools is another one than was read.
     pub changed: AtomicBool,
     log: Mutex<VecDeque<String>>,
@@ -69,13 +72,18 @@ impl Shared {
             asks,
             calls: AtomicUsize::new(0),
             progress: Mutex::default(),
+            early: Mutex::default(),
             changed: AtomicBool::new(false),
             log: Mutex::default(),
         })
     }
 
     pub fn listen(&self, token: ProgressToken, to: mpsc::Sender<String>) {
-        lock(&self.progress).insert(token, to);
+        let mut progress = lock(&self.progress);
+        let mut early = lock(&self.early);
+        early.iter().filter(|(of, _)| *of == token).for_each(|(_, text)| drop(to.try_send(text.clone())));
+        early.retain(|(of, _)| *of != token);
+        progress.insert(token, to);
     }
 
     pub fn listen_no_more(&self, token: &ProgressToken) {
@@ -168,12 +176,20 @@ impl ClientHandler for Handler {
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        let to = lock(&self.shared.progress).get(&params.progress_token).cloned();
-        let Some(to) = to else { return };
         let of = params.total.map(|total| format!("/{total}")).unwrap_or_default();
         let message = params.message.map(|message| format!(": {}", plain(&message))).unwrap_or_default();
+        let text = format!("{}{of}{message}\n", params.progress);
+        let progress = lock(&self.shared.progress);
         // One that is not heard is no loss: the next one says more.
-        let _ = to.try_send(format!("{}{of}{message}\n", params.progress));
+        match progress.get(&params.progress_token) {
+            Some(to) => drop(to.try_send(text)),
+            None => {
+                let mut early = lock(&self.shared.early);
+                early.push_back((params.progress_token, text));
+                let over = early.len().saturating_sub(MOST_EARLY);
+                early.drain(..over);
+            }
+        }
     }
 
     async fn on_logging_message(&self, params: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
