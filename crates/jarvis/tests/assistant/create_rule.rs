@@ -114,7 +114,7 @@ fn a_rule_is_not_passed_by_another_way_to_the_same() {
     }
     std::fs::remove_file(bench.workspace.join(".jarvis/rules/mine.yaml")).unwrap();
     // What may be meant is asked for, and here nobody is.
-    for call in [shell("grep -r SECRET ."), shell("cat $(head -1 open.txt)"), reach("*.example")] {
+    for call in [shell("grep -r SECRET ."), shell("cat $(head -1 open.txt)")] {
         bench.calls(&[call], &["--approve", "deny"]).remove(0).refused("cannot be told beforehand");
     }
     let found = bench.calls(&[("file_search", json!({"pattern": "SECRET"}))], &["--approve", "auto"]).remove(0).fine();

@@ -21,8 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Characters of what a server says to a person.
+/// Signs of progress that are kept until somebody listens.
 const MOST_EARLY: usize = 16;
+/// Characters of what a server says to a person.
 const MOST_TEXT: usize = 2000;
 /// Lines of its log that are kept.
 const MOST_LOG: usize = 50;
