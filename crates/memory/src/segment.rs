@@ -18,8 +18,10 @@ const QUERY_WORDS: usize = 64;
 /// Characters of one word; what is longer is a key or a picture in letters.
 const WORD_CHARS: usize = 64;
 
+/// Signs between characters, such as `・`, are no part of a word.
 fn is_cjk(c: char) -> bool {
-    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'
+    c.is_alphanumeric()
+        && matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{323af}')
 }
 
@@ -164,6 +166,8 @@ mod tests {
         }
         assert_eq!(query_words("请问文档在哪个目录？"), ["文档", "目录"]);
         assert_eq!(query_words("猫"), ["猫"]);
+        assert_eq!(query_words("ジョン・スミス"), query_words("ジョン スミス"));
+        assert_eq!(segment("・"), "");
         assert_eq!(query_words("什么"), ["什么"], "a question of nothing else is still asked");
     }
 
