@@ -3,7 +3,7 @@
 use crate::find::{Finding, find};
 use jarvis_dispatch::{Approver, CallError};
 use jarvis_forge::{Draft, Forge, ForgeError, Repair};
-use jarvis_model::Embedder;
+use jarvis_model::{Embedder, Tool};
 use jarvis_protocol::{Capability, CreatedBy, ErrorBody, ErrorKind, Event, ToolSpec};
 use jarvis_registry::{FITS, Hit, Statuses};
 use serde_json::{Value, json};
@@ -37,10 +37,10 @@ pub struct Bootstrap {
     embedder: Option<Arc<dyn Embedder>>,
 }
 
-static SPECS: LazyLock<Vec<ToolSpec>> = LazyLock::new(all);
+static SPECS: LazyLock<Vec<Tool>> = LazyLock::new(|| all().into_iter().map(Tool::from).collect());
 
 /// Always the same ones.
-pub fn specs() -> &'static [ToolSpec] {
+pub fn specs() -> &'static [Tool] {
     &SPECS
 }
 

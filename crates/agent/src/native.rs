@@ -8,8 +8,8 @@ use crate::{
     toolbox::Toolbox,
     turn::{Front, Turn, built},
 };
-use jarvis_model::{Completion, Delta, Finish, ModelError, ModelHandle, estimate_tokens};
-use jarvis_protocol::{ErrorBody, Event, Message, Purpose, Role, StopReason, ToolCall, ToolSpec, value_text};
+use jarvis_model::{Completion, Delta, Finish, ModelError, ModelHandle, Tool, estimate_tokens};
+use jarvis_protocol::{ErrorBody, Event, Message, Purpose, Role, StopReason, ToolCall, value_text};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -182,13 +182,8 @@ fn system(tools: &Toolbox) -> String {
 }
 
 /// Tokens that are no conversation: the system prompt, the tools, the reply.
-fn kept_tokens(system: &str, specs: &[ToolSpec]) -> u64 {
-    let tools: u64 = specs
-        .iter()
-        .map(|t| {
-            estimate_tokens(&t.name) + estimate_tokens(&t.description) + estimate_tokens(&t.parameters.to_string())
-        })
-        .sum();
+fn kept_tokens(system: &str, specs: &[Tool]) -> u64 {
+    let tools: u64 = specs.iter().map(Tool::tokens).sum();
     estimate_tokens(system) + tools + u64::from(REPLY_TOKENS) + 100
 }
 

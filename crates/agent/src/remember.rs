@@ -4,9 +4,10 @@
 use crate::bootstrap::Did;
 use jarvis_dispatch::{CallError, Dispatch};
 use jarvis_memory::{Draft, Filter, Found, MemoryError, MemoryStore, NoteKind, Query, Remembered, matters};
+use jarvis_model::Tool;
 use jarvis_protocol::{ErrorKind, Event, ToolSpec};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 pub(crate) const REMEMBER: &str = "remember";
 pub(crate) const RECALL: &str = "recall";
@@ -30,7 +31,13 @@ pub struct Memory {
     pub keeps: bool,
 }
 
-pub(crate) fn specs() -> Vec<ToolSpec> {
+static SPECS: LazyLock<Vec<Tool>> = LazyLock::new(|| all().into_iter().map(Tool::from).collect());
+
+pub(crate) fn specs() -> &'static [Tool] {
+    &SPECS
+}
+
+fn all() -> Vec<ToolSpec> {
     let kinds: Vec<&str> = NoteKind::ALL.iter().map(|kind| kind.as_str()).collect();
     vec![
         ToolSpec {
@@ -82,7 +89,7 @@ impl Memory {
         dispatch: &Dispatch,
         emit: &mut (dyn FnMut(Event) + Send),
     ) -> Result<(Value, Did), CallError> {
-        let spec = specs().into_iter().find(|spec| spec.name == tool);
+        let spec = specs().iter().find(|spec| spec.name == tool);
         let checked = spec.map_or(Ok(()), |spec| jarvis_dispatch::check_arguments(&spec.parameters, args));
         checked.map_err(|problem| CallError::respond(ErrorKind::Usage, format!("{tool}: {problem}")))?;
         let work = async {

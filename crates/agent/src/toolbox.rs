@@ -10,14 +10,17 @@ use crate::skills::{self, SKILL, Skill};
 use crate::turn::Turn;
 use futures::future::BoxFuture;
 use jarvis_dispatch::{ApprovalRequest, Approver, CallError, Form, builtin_specs, changes_something};
-use jarvis_protocol::{Event, ToolCall, ToolSpec};
+use jarvis_model::Tool;
+use jarvis_protocol::{Event, ToolCall};
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use tokio_util::sync::CancellationToken;
+
+static BUILTINS: LazyLock<Vec<Tool>> = LazyLock::new(|| builtin_specs().iter().cloned().map(Tool::from).collect());
 
 pub(crate) struct Toolbox {
     bootstrap: Bootstrap,
-    specs: Vec<ToolSpec>,
+    specs: Vec<Tool>,
     builtins: bool,
     /// With the session that notes are learned in.
     memory: Option<(Memory, String)>,
@@ -77,8 +80,8 @@ impl Toolbox {
     pub fn new(bootstrap: Bootstrap, builtins: bool) -> Self {
         let mut specs = bootstrap::specs().to_vec();
         if builtins {
-            specs.extend_from_slice(builtin_specs());
-            specs.extend(create::specs(None));
+            specs.extend_from_slice(&BUILTINS);
+            specs.extend_from_slice(create::specs(None));
         }
         Self {
             bootstrap,
@@ -98,7 +101,7 @@ impl Toolbox {
     pub fn with_memory(mut self, memory: Option<Memory>, session: &str) -> Self {
         self.memory = memory.map(|memory| (memory, session.to_owned()));
         if self.memory.is_some() {
-            self.specs.extend(remember::specs());
+            self.specs.extend_from_slice(remember::specs());
         }
         self
     }
@@ -112,7 +115,7 @@ impl Toolbox {
     }
 
     pub fn with_delegation(mut self, delegation: Option<Delegation>) -> Self {
-        self.specs.extend(delegation.as_ref().map(Delegation::spec));
+        self.specs.extend(delegation.as_ref().map(Delegation::spec).map(Tool::from));
         Self { delegation, ..self }
     }
 
@@ -120,7 +123,7 @@ impl Toolbox {
     pub fn with_workshop(mut self, workshop: Option<Workshop>, skills: &[Skill]) -> Self {
         let Some(workshop) = workshop.filter(|_| self.builtins) else { return self };
         self.specs.retain(|spec| !create::is_one(&spec.name));
-        self.specs.extend(create::specs(Some(&workshop)));
+        self.specs.extend_from_slice(create::specs(Some(&workshop)));
         // Also where there is none yet: one may be made in this very turn.
         self.specs.push(skills::spec());
         self.skills = skills::prompt(skills);
@@ -132,7 +135,7 @@ impl Toolbox {
     }
 
     pub fn with_external(mut self, external: Option<Arc<Externals>>) -> Self {
-        self.specs.extend(external.iter().flat_map(|external| external.specs()));
+        self.specs.extend(external.iter().flat_map(|external| external.specs()).map(Tool::from));
         Self { external, ..self }
     }
 
@@ -178,7 +181,7 @@ impl Toolbox {
         }
     }
 
-    pub fn specs(&self) -> &[ToolSpec] {
+    pub fn specs(&self) -> &[Tool] {
         &self.specs
     }
 

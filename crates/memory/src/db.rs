@@ -1,6 +1,7 @@
 //! SQLite as this crate uses it: one file that other parts share, several processes at once, nothing deleted that can
 //! still be read in the file.
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -36,6 +37,8 @@ pub(crate) fn open(path: &Path, part: &'static str, steps: Steps) -> Result<Conn
     db.pragma_update(None, "synchronous", "NORMAL")?;
     db.pragma_update(None, "secure_delete", "ON")?;
     db.set_prepared_statement_cache_capacity(64);
+    // Else a statement with parameters is planned anew for each of their values.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     migrate(&mut db, part, steps)?;
     Ok(db)
 }

@@ -2,9 +2,9 @@
 
 use crate::account::Account;
 use crate::estimate::{self, Tokens};
-use crate::{ModelError, Price};
+use crate::{ModelError, Price, Tool};
 use futures::future::BoxFuture;
-use jarvis_protocol::{Message, Purpose, Reasoning, Role, ToolCall, ToolSpec, Usage};
+use jarvis_protocol::{Message, Purpose, Reasoning, Role, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub trait Backend: Send + Sync {
     ) -> BoxFuture<'a, Result<Completion, ModelError>>;
 
     /// Tokens of a prompt, where the model's own tokenizer is here. The first count may load it.
-    fn count(&self, _messages: &[Message], _tools: &[ToolSpec]) -> Option<u64> {
+    fn count(&self, _messages: &[Message], _tools: &[Tool]) -> Option<u64> {
         None
     }
 }
@@ -96,7 +96,7 @@ impl ModelHandle {
 
     /// Tokens that these messages and tools take of the context: exact where the model's tokenizer is here, else an
     /// estimate corrected by what the provider has counted so far. An image counts what providers charge for its size.
-    pub fn count(&self, messages: &[Message], tools: &[ToolSpec]) -> Tokens {
+    pub fn count(&self, messages: &[Message], tools: &[Tool]) -> Tokens {
         match self.backend.count(messages, tools) {
             Some(count) => Tokens { count, exact: true },
             None => Tokens { count: self.account.corrected(estimate::prompt(&self.id, messages, tools)), exact: false },
@@ -143,7 +143,7 @@ pub struct Request {
     /// Under which its tokens and cost are counted; the model is not told.
     pub purpose: Purpose,
     pub messages: Vec<Message>,
-    pub tools: Vec<ToolSpec>,
+    pub tools: Vec<Tool>,
     pub max_tokens: u32,
     pub temperature: Option<f32>,
     pub seed: Option<u32>,

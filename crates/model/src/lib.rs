@@ -12,6 +12,7 @@ mod handle;
 mod local;
 mod net;
 mod price;
+mod tool;
 mod wire;
 
 pub use cassette::{record, replay};
@@ -24,4 +25,5 @@ pub use handle::{
 #[cfg(feature = "local")]
 pub use local::{LocalConfig, local, local_embedder};
 pub use price::Price;
+pub use tool::Tool;
 pub use wire::{ApiKey, Endpoint, Wire, anthropic, openai, openai_embedder};

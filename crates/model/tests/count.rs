@@ -95,7 +95,7 @@ fn tools_and_images_take_room_too() {
     let tool =
         ToolSpec { name: "f".into(), description: "Adds two numbers.".into(), parameters: json!({"type": "object"}) };
     let bare = model.count(&prose(), &[]).count;
-    assert!(model.count(&prose(), &[tool]).count > bare + 10);
+    assert!(model.count(&prose(), &[tool.into()]).count > bare + 10);
     let mut seen = prose();
     seen[0].images = vec![Image::from_bytes(b"\xff\xd8\xff\xc2\x00\x0b\x08\x04\x00\x04\x00\x03", None).unwrap()];
     assert!(model.count(&seen, &[]).count >= bare + 1000);
@@ -231,6 +231,6 @@ mod tokenizer {
         request.max_tokens = 1;
         assert_eq!((count.count, count.exact), (send(&request).await.usage.input_tokens, true));
         let tool = ToolSpec { name: "f".into(), description: "d".into(), parameters: json!({"type": "object"}) };
-        assert!(!model.count(&messages, &[tool]).exact, "the engine takes no tools, so it cannot count them");
+        assert!(!model.count(&messages, &[tool.into()]).exact, "the engine takes no tools, so it cannot count them");
     }
 }

@@ -82,7 +82,8 @@ async fn a_real_server_answers_in_both_modes_and_refuses_what_is_wrong() {
     // A whole round with a tool result goes through; whether the model calls one is not ours to test.
     let mut tools = request(endpoint(&url), "What is the weather in 北京?");
     let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]});
-    tools.tools = vec![ToolSpec { name: "get_weather".into(), description: "Weather of a city".into(), parameters }];
+    tools.tools =
+        vec![ToolSpec { name: "get_weather".into(), description: "Weather of a city".into(), parameters }.into()];
     let called = send(&tools).await.0.unwrap();
     let mut round = Message::assistant(called.text);
     round.tool_calls = vec![jarvis_protocol::ToolCall {

@@ -5,6 +5,7 @@ use crate::health::store;
 use crate::types::{FailingCall, InUse, Run, Stats};
 use crate::{RegistryError, approvals, in_use};
 use jarvis_protocol::{CapabilityName, Egress, Version};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -152,7 +153,7 @@ impl Statistics {
     fn open_to_read(&self) -> Result<Connection, rusqlite::Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(&self.path, flags)?;
-        db.busy_timeout(Duration::from_secs(5))?;
+        settle(&db)?;
         match db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
             Ok(()) => Ok(db),
             // In a directory where nobody can write, WAL has no place for its shared memory; there nobody changes
@@ -242,13 +243,20 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn settle(db: &Connection) -> Result<(), rusqlite::Error> {
+    db.busy_timeout(Duration::from_secs(5))?;
+    db.set_prepared_statement_cache_capacity(64);
+    // Else a statement with parameters is planned anew for each of their values.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
+}
+
 fn open_to_write(path: &std::path::Path) -> Result<Connection, rusqlite::Error> {
     if let Some(dir) = path.parent() {
         // If this fails, opening the file says so.
         let _ = std::fs::create_dir_all(dir);
     }
     let db = Connection::open(path)?;
-    db.busy_timeout(Duration::from_secs(5))?;
+    settle(&db)?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     // A power cut may lose the last counts, never the file.
     db.pragma_update(None, "synchronous", "NORMAL")?;

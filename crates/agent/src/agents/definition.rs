@@ -5,6 +5,7 @@ use crate::context::Strategy;
 use crate::remember;
 use jarvis_dispatch::{Found, Origin, builtin_specs};
 use jarvis_memory::Document;
+use jarvis_model::Tool;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -34,9 +35,10 @@ pub struct Agent {
 }
 
 /// Every tool that a subagent can be given.
-fn known_tools() -> Vec<String> {
-    let specs = bootstrap::specs().iter().chain(builtin_specs()).cloned().chain(remember::specs());
-    specs.map(|spec| spec.name).collect()
+fn known_tools() -> impl Iterator<Item = &'static str> {
+    let name = |tool: &'static Tool| tool.name.as_str();
+    let builtin = builtin_specs().iter().map(|spec| spec.name.as_str());
+    bootstrap::specs().iter().map(name).chain(builtin).chain(remember::specs().iter().map(name))
 }
 
 impl Agent {
@@ -51,14 +53,14 @@ impl Agent {
         if tools.is_empty() {
             return Err("the head has no `tools`; a subagent without tools could only talk".to_owned());
         }
-        let known = known_tools();
-        if let Some(tool) = tools.iter().find(|tool| !known.contains(tool) && !is_external(tool)) {
+        let known = |tool: &str| known_tools().any(|name| name == tool);
+        if let Some(tool) = tools.iter().find(|tool| !known(tool) && !is_external(tool)) {
             return Err(match tool.as_str() {
                 super::DELEGATE => "a subagent starts no subagents: take `delegate` out of `tools`".to_owned(),
                 other => format!(
                     "there is no tool `{}`; there are {}, and of MCP servers mcp/SERVER and mcp/SERVER/TOOL",
                     short(other),
-                    known.join(", ")
+                    known_tools().collect::<Vec<_>>().join(", ")
                 ),
             });
         }

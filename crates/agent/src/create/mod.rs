@@ -15,10 +15,11 @@ use crate::commands::CommandFolders;
 use crate::skills::SkillFolders;
 use futures::future::BoxFuture;
 use jarvis_dispatch::{Approver, CallError, Dispatch, check_arguments};
+use jarvis_model::Tool;
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, ToolSpec};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
@@ -54,13 +55,15 @@ impl Workshop {
     }
 }
 
-pub(crate) fn specs(workshop: Option<&Workshop>) -> Vec<ToolSpec> {
-    let mut specs = vec![tool::spec()];
-    if let Some(workshop) = workshop {
-        specs.extend([skill::spec(), rule::spec(), command::spec()]);
-        specs.extend(workshop.probe.as_ref().map(|_| mcp::spec()));
+static SPECS: LazyLock<[Tool; 5]> =
+    LazyLock::new(|| [tool::spec(), skill::spec(), rule::spec(), command::spec(), mcp::spec()].map(Tool::from));
+
+pub(crate) fn specs(workshop: Option<&Workshop>) -> &'static [Tool] {
+    match workshop {
+        None => &SPECS[..1],
+        Some(Workshop { probe: None, .. }) => &SPECS[..4],
+        Some(_) => &SPECS[..],
     }
-    specs
 }
 
 pub(crate) fn is_one(tool: &str) -> bool {
@@ -78,7 +81,7 @@ pub(crate) struct Maker<'a> {
 
 impl Maker<'_> {
     pub async fn call(&mut self, name: &str, args: &Value) -> Result<(Value, Did), CallError> {
-        let Some(spec) = specs(self.workshop).into_iter().find(|spec| spec.name == name) else {
+        let Some(spec) = specs(self.workshop).iter().find(|spec| spec.name == name) else {
             return Err(CallError::respond(ErrorKind::NotFound, format!("{name} is not offered here")));
         };
         check_arguments(&spec.parameters, args)

@@ -4,9 +4,11 @@ use super::catalogue::SkillFolders;
 use super::definition::Skill;
 use crate::bootstrap::Did;
 use jarvis_dispatch::{CallError, Dispatch, Origin, check_arguments, read_text};
+use jarvis_model::Tool;
 use jarvis_protocol::{ErrorBody, ErrorKind, ToolSpec};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::sync::LazyLock;
 
 pub(crate) const SKILL: &str = "skill";
 
@@ -14,8 +16,8 @@ pub(crate) const SKILL: &str = "skill";
 const MOST_NAMED: usize = 50;
 const DESCRIPTION_CHARS: usize = 300;
 
-pub(crate) fn spec() -> ToolSpec {
-    ToolSpec {
+static SPEC: LazyLock<Tool> = LazyLock::new(|| {
+    Tool::from(ToolSpec {
         name: SKILL.to_owned(),
         description:
             "Read the instructions of a skill, or with `file` one of the files that belong to it. Before you do \
@@ -23,7 +25,11 @@ pub(crate) fn spec() -> ToolSpec {
                 .to_owned(),
         parameters: json!({"type": "object", "required": ["name"], "additionalProperties": false, "properties": {
             "name": {"type": "string"}, "file": {"type": "string", "description": "such as scripts/collect.sh"}}}),
-    }
+    })
+});
+
+pub(crate) fn spec() -> Tool {
+    SPEC.clone()
 }
 
 /// What a model knows of the skills before it reads one. None: there is none.

@@ -208,11 +208,12 @@ async fn calls_a_tool(handle: &ModelHandle, cancel: &CancellationToken) -> Resul
         Message::user("What is the weather in Lisbon?"),
     ]);
     request.max_tokens = 300;
-    request.tools = vec![ToolSpec {
+    let weather = ToolSpec {
         name: "weather".to_owned(),
         description: "The weather in a city.".to_owned(),
         parameters: json!({"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}),
-    }];
+    };
+    request.tools = vec![weather.into()];
     let completion = request.send(&mut |_| {}, cancel).await?;
     Ok(completion
         .tool_calls

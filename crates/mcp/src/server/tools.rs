@@ -12,7 +12,7 @@ pub(crate) const REGISTER: &str = "register_capability";
 pub(crate) const EXECUTE: &str = "execute_capability";
 
 pub(crate) fn bootstrap() -> Vec<Tool> {
-    let specs = bootstrap_specs().iter().cloned();
+    let specs = bootstrap_specs().iter().map(|spec| (**spec).clone());
     specs
         .map(|spec| {
             let (title, annotations, output) = about(&spec.name);

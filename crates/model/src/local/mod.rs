@@ -12,12 +12,12 @@ mod text;
 mod threads;
 mod tokenizer;
 
-use crate::{Backend, Completion, Constraint, Delta, ModelError, Request};
+use crate::{Backend, Completion, Constraint, Delta, ModelError, Request, Tool};
 pub use embed::local_embedder;
 use engine::{Engine, Fault};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use jarvis_protocol::{Message, ToolSpec};
+use jarvis_protocol::Message;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
@@ -175,7 +175,7 @@ impl Backend for Local {
     }
 
     /// None for what it would not be sent: a list of tools, or images.
-    fn count(&self, messages: &[Message], tools: &[ToolSpec]) -> Option<u64> {
+    fn count(&self, messages: &[Message], tools: &[Tool]) -> Option<u64> {
         if !tools.is_empty() || messages.iter().any(|m| !m.images.is_empty()) {
             return None;
         }

@@ -4,11 +4,12 @@
 
 use jarvis_protocol::{Image, Message, Role};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
-use super::{Endpoint, add_own, at_host, check_images, decimal, no_grammar, not_sent};
-use crate::{ModelError, Request};
+use super::{Body, Endpoint, TOOLS, add_own, at_host, check_images, decimal, no_grammar, not_sent};
+use crate::{ModelError, Request, Tool};
 
-pub(super) fn build(endpoint: &Endpoint, request: &Request, stream: bool) -> Result<Value, ModelError> {
+pub(super) fn build<'r>(endpoint: &Endpoint, request: &'r Request, stream: bool) -> Result<Body<'r>, ModelError> {
     if request.constraint.is_some() {
         return Err(no_grammar());
     }
@@ -38,14 +39,7 @@ pub(super) fn build(endpoint: &Endpoint, request: &Request, stream: bool) -> Res
     }
     body.insert("messages".into(), messages.into());
     if !request.tools.is_empty() {
-        let mut tools: Vec<Value> = request
-            .tools
-            .iter()
-            .map(|t| json!({"name": t.name, "description": t.description, "input_schema": t.parameters}))
-            .collect();
-        // Tools come before the system prompt: they stay in the cache where that one changes.
-        tools.last_mut().into_iter().for_each(cache);
-        body.insert("tools".into(), tools.into());
+        body.insert(TOOLS.into(), Value::Null);
     }
     // Thinking takes only the default.
     if let Some(temperature) = request.temperature.filter(|_| !thinking.on) {
@@ -57,7 +51,18 @@ pub(super) fn build(endpoint: &Endpoint, request: &Request, stream: bool) -> Res
     }
     add_own(&mut body, endpoint)?;
     body.insert("stream".into(), stream.into());
-    Ok(Value::Object(body))
+    Ok(Body { fields: body, tools: tools(&request.tools) })
+}
+
+fn tools(tools: &[Tool]) -> Vec<Cow<'_, str>> {
+    let mut told: Vec<_> = tools.iter().map(|tool| Cow::Borrowed(tool.anthropic())).collect();
+    if let (Some(last), Some(tool)) = (told.last_mut(), tools.last()) {
+        // Tools come before the system prompt: they stay in the cache where that one changes.
+        let mut value = tool.anthropic_value();
+        cache(&mut value);
+        *last = Cow::Owned(value.to_string());
+    }
+    told
 }
 
 /// What the endpoint's own fields say of thinking.

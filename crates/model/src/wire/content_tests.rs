@@ -151,7 +151,8 @@ fn a_cache_is_marked_at_four_places_at_most_and_never_on_reasoning() {
     let mut r = with(rich_round());
     r.messages.extend([Message::assistant("two"), Message::user("and now?")]);
     r.stable_prefix = 1;
-    r.tools = vec![ToolSpec { name: "f".into(), description: "d".into(), parameters: json!({"type": "object"}) }];
+    r.tools =
+        vec![ToolSpec { name: "f".into(), description: "d".into(), parameters: json!({"type": "object"}) }.into()];
     let body = sent(Wire::Anthropic, &endpoint(ANTHROPIC, "m"), &r);
     assert_eq!(marks(&body), ["/system/0", "/messages/2/content/1", "/messages/4/content/0"]);
     assert!(body["tools"][0].get("cache_control").is_some());

@@ -25,6 +25,7 @@ mod surrogates;
 pub use embeddings::openai_embedder;
 use jarvis_protocol::{Message, Role};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,7 +133,44 @@ fn build_payload(wire: Wire, endpoint: &Endpoint, request: &Request, stream: boo
         Wire::OpenAi => openai_payload::build(endpoint, request, stream)?,
         Wire::Anthropic => anthropic_payload::build(endpoint, request, stream)?,
     };
-    Ok(body.to_string().into_bytes())
+    let mut bytes = Vec::with_capacity(SIZE);
+    body.write(&mut bytes).map_err(|e| not_sent(format!("the request cannot be written: {e}")))?;
+    Ok(bytes)
+}
+
+/// Bytes that most requests have; the definitions of the tools alone are ten thousand.
+const SIZE: usize = 16 << 10;
+
+/// What is sent: fields in their order, with definitions of tools that are written already.
+struct Body<'a> {
+    fields: Map<String, Value>,
+    /// In the place of the field [`TOOLS`], each in JSON.
+    tools: Vec<Cow<'a, str>>,
+}
+
+const TOOLS: &str = "tools";
+
+impl Body<'_> {
+    fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        out.push(b'{');
+        for (at, (name, value)) in self.fields.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            serde_json::to_writer(&mut *out, name)?;
+            out.push(b':');
+            match name.as_str() {
+                TOOLS => {
+                    out.push(b'[');
+                    out.extend_from_slice(self.tools.join(",").as_bytes());
+                    out.push(b']');
+                }
+                _ => serde_json::to_writer(&mut *out, value)?,
+            }
+        }
+        out.push(b'}');
+        Ok(())
+    }
 }
 
 fn not_sent(message: String) -> ModelError {

@@ -2,8 +2,9 @@
 
 use jarvis_protocol::{Image, Message, Role};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
-use super::{Endpoint, add_own, at_host, check_images, decimal, no_grammar};
+use super::{Body, Endpoint, TOOLS, add_own, at_host, check_images, decimal, no_grammar};
 use crate::{ModelError, Request};
 
 /// Where a provider departs from what most servers take; told by the host it is reached at.
@@ -25,7 +26,7 @@ fn departures(endpoint: &Endpoint) -> Departures {
     }
 }
 
-pub(super) fn build(endpoint: &Endpoint, request: &Request, stream: bool) -> Result<Value, ModelError> {
+pub(super) fn build<'r>(endpoint: &Endpoint, request: &'r Request, stream: bool) -> Result<Body<'r>, ModelError> {
     if request.constraint.is_some() {
         return Err(no_grammar());
     }
@@ -40,15 +41,7 @@ pub(super) fn build(endpoint: &Endpoint, request: &Request, stream: bool) -> Res
     body.insert("model".into(), endpoint.model.as_str().into());
     body.insert("messages".into(), messages.into());
     if !request.tools.is_empty() {
-        let tools: Vec<Value> = request
-            .tools
-            .iter()
-            .map(|t| {
-                let function = json!({"name": t.name, "description": t.description, "parameters": t.parameters});
-                json!({"type": "function", "function": function})
-            })
-            .collect();
-        body.insert("tools".into(), tools.into());
+        body.insert(TOOLS.into(), Value::Null);
     }
     let limit = if departures.reasoning_model { "max_completion_tokens" } else { "max_tokens" };
     body.insert(limit.into(), request.max_tokens.into());
@@ -66,7 +59,8 @@ pub(super) fn build(endpoint: &Endpoint, request: &Request, stream: bool) -> Res
     }
     add_own(&mut body, endpoint)?;
     body.insert("stream".into(), stream.into());
-    Ok(Value::Object(body))
+    let tools = request.tools.iter().map(|tool| Cow::Borrowed(tool.openai())).collect();
+    Ok(Body { fields: body, tools })
 }
 
 fn messages(request: &Request, wants_reasoning_back: bool) -> Vec<Value> {

@@ -93,7 +93,7 @@ pub(super) fn many() -> Vec<(Endpoint, Request)> {
                     (true, false) => tool_round(),
                     (false, _) => r.messages,
                 };
-                r.tools = if on(1) { vec![tool.clone()] } else { Vec::new() };
+                r.tools = if on(1) { vec![tool.clone().into()] } else { Vec::new() };
                 r.temperature = on(2).then_some(0.7);
                 r.seed = on(3).then_some(42);
                 r.stop = if on(4) { vec!["\n\n".into(), "停".into()] } else { Vec::new() };
@@ -113,7 +113,8 @@ pub(super) fn many() -> Vec<(Endpoint, Request)> {
 fn an_openai_request_holds_what_was_asked_for() {
     let mut r = request();
     r.messages = tool_round();
-    r.tools = vec![ToolSpec { name: "f".into(), description: "d".into(), parameters: json!({"type": "object"}) }];
+    r.tools =
+        vec![ToolSpec { name: "f".into(), description: "d".into(), parameters: json!({"type": "object"}) }.into()];
     r.temperature = Some(0.7);
     r.seed = Some(42);
     r.stop = vec!["END".into()];
@@ -149,7 +150,8 @@ fn an_anthropic_request_holds_what_was_asked_for() {
     let mut r = request();
     r.messages = tool_round();
     r.messages.push(Message::user("and now?"));
-    r.tools = vec![ToolSpec { name: "f".into(), description: "d".into(), parameters: json!({"type": "object"}) }];
+    r.tools =
+        vec![ToolSpec { name: "f".into(), description: "d".into(), parameters: json!({"type": "object"}) }.into()];
     r.temperature = Some(1.5);
     r.stop = vec!["END".into()];
     r.stable_prefix = 1;
