@@ -21,6 +21,8 @@ pub(crate) struct Question {
     pub capability: String,
     pub grants: Grants,
     pub reason: String,
+    /// A yes is kept.
+    pub lasting: bool,
     /// The call it is about; none where no call led to it.
     pub call: Option<String>,
 }
@@ -45,9 +47,14 @@ fn request(session: &SessionId, question: &Question) -> RequestPermissionRequest
     }
     let call = question.call.clone().unwrap_or_else(|| question.id.clone());
     let all = if grants.is_empty() { question.reason.clone() } else { grants.join(", ") };
-    let allow = jarvis_protocol::shown_line(&format!("Allow once: {all}"), BUTTON);
+    // What is kept holds for that version or definition alone, on this machine.
+    let (words, kind) = match question.lasting {
+        true => ("Allow from now on", PermissionOptionKind::AllowAlways),
+        false => ("Allow once", PermissionOptionKind::AllowOnce),
+    };
+    let allow = jarvis_protocol::shown_line(&format!("{words}: {all}"), BUTTON);
     let options = vec![
-        PermissionOption::new(ALLOW, allow, PermissionOptionKind::AllowOnce),
+        PermissionOption::new(ALLOW, allow, kind),
         PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
     ];
     RequestPermissionRequest::new(session.clone(), ToolCallUpdate::new(call, fields), options)
@@ -98,6 +105,7 @@ mod tests {
             capability: "f".to_owned(),
             grants,
             reason: "it asks for network".to_owned(),
+            lasting: false,
             call: None,
         };
         let request = request(&SessionId::new("s"), &question);

@@ -5,12 +5,20 @@ use crate::errors::told;
 use crate::sessions::Attached;
 use crate::tell;
 use agent_client_protocol as acp;
-use agent_client_protocol::v1::schema::{AvailableCommand, AvailableCommandInput, SessionId, UnstructuredCommandInput};
+use agent_client_protocol::v1::schema::{
+    AvailableCommand, AvailableCommandInput, SessionId, StopReason, UnstructuredCommandInput,
+};
+use jarvis_agent::Undone;
+use jarvis_protocol::ErrorKind;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Compact,
     Cost,
+    /// Also files that were changed since.
+    Undo {
+        force: bool,
+    },
     /// With a name: another one answers from now on.
     Model(Option<String>),
 }
@@ -20,6 +28,10 @@ pub(crate) fn all() -> Vec<AvailableCommand> {
     vec![
         AvailableCommand::new("compact", "Summarise all but the last question now, so that more fits"),
         AvailableCommand::new("cost", "Tokens and dollars so far"),
+        AvailableCommand::new(
+            "undo",
+            "Take back the last turn: its messages, and what it changed in files; --force: also what was changed since",
+        ),
         AvailableCommand::new("model", "Which model answers; with a name, changes it").input(named),
     ]
 }
@@ -31,6 +43,7 @@ pub(crate) fn of(text: &str) -> Option<Command> {
     match word {
         "/compact" if rest.is_empty() => Some(Command::Compact),
         "/cost" if rest.is_empty() => Some(Command::Cost),
+        "/undo" if ["", "--force"].contains(&rest) => Some(Command::Undo { force: !rest.is_empty() }),
         "/model" => Some(Command::Model((!rest.is_empty()).then(|| rest.to_owned()))),
         _ => None,
     }
@@ -43,21 +56,27 @@ impl Agent {
         id: &SessionId,
         attached: &Attached,
         cx: &Connection,
-    ) -> acp::Result<()> {
+    ) -> acp::Result<StopReason> {
         let live = &attached.live;
+        let mut undone = None;
         let done = match &command {
             Command::Compact => live.compact().await,
             Command::Model(Some(named)) => live.set_model(named).await.map(|()| 0),
+            Command::Undo { force } => live.undo(*force).await.map(|did| undone.insert(did).messages),
             Command::Cost | Command::Model(None) => Ok(0),
         };
         self.settle(attached).await;
-        let done = done.map_err(told)?;
+        let done = match done {
+            Err(body) if body.kind == ErrorKind::Cancelled => return Ok(StopReason::Cancelled),
+            done => done.map_err(told)?,
+        };
         let said = match command {
             Command::Compact => match done {
                 0 => "There is nothing to summarise yet.".to_owned(),
                 messages => format!("{messages} earlier messages are a summary now."),
             },
             Command::Cost => tell::spent(&live.snapshot().usage),
+            Command::Undo { .. } => undone.as_ref().map(said_of).unwrap_or_default(),
             Command::Model(None) => live.snapshot().model,
             Command::Model(Some(_)) => {
                 self.tell_settings(id, attached, cx).await;
@@ -65,8 +84,21 @@ impl Agent {
             }
         };
         self.send(id, tell::message(&said), cx).await;
-        Ok(())
+        Ok(StopReason::EndTurn)
     }
+}
+
+fn said_of(undone: &Undone) -> String {
+    let line = |text: &str| jarvis_protocol::shown_line(text, 300);
+    let mut said = format!("Taken back: {}", jarvis_protocol::shown_line(&undone.question, 60));
+    for (path, what) in &undone.files {
+        said.push_str(&format!("\n- {} {}", what.as_str(), line(path)));
+    }
+    for (path, why) in &undone.left {
+        said.push_str(&format!("\n- not put back: {}: {}", line(path), line(why)));
+    }
+    undone.notes.iter().for_each(|note| said.push_str(&format!("\n- {}", line(note))));
+    said
 }
 
 #[cfg(test)]

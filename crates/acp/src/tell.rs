@@ -114,10 +114,9 @@ impl Teller {
         told.collect()
     }
 
-    /// The call that a question is about: the one of that tool, or else the latest.
-    pub fn asked_by(&self, tool: &str) -> Option<&str> {
-        let by_name = self.running.iter().rev().find(|running| running.tool == tool);
-        by_name.or(self.running.last()).map(|running| running.id.as_str())
+    /// Whether the client knows a call of that id, which has not ended.
+    pub fn runs(&self, id: &str) -> bool {
+        self.running.iter().any(|running| running.id == id)
     }
 
     pub fn usage(&self, session: &Snapshot) -> SessionUpdate {

@@ -19,6 +19,7 @@ use jarvis_host::{Followed, Reader};
 use jarvis_protocol::{ErrorBody, ErrorKind, Event, StopReason as Stop};
 use serde_json::{Map, json};
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -43,8 +44,8 @@ impl Agent {
         let what = match command {
             Some(command) => What::Command(command),
             None => {
-                let reader = attached.live.follow(attached.live.snapshot().last_event);
-                What::Turn { reader, end: attached.live.prompt(input).map_err(told)? }
+                let begun = attached.live.prompt(input).map_err(told)?;
+                What::Turn { reader: attached.live.follow(begun.after), end: begun.end }
             }
         };
         Ok(Begun { id: asked.session_id, attached, what })
@@ -59,8 +60,15 @@ impl Agent {
         let Begun { id, attached, what } = begun;
         match what {
             What::Command(command) => {
-                self.command(command, &id, &attached, cx).await?;
-                Ok(PromptResponse::new(StopReason::EndTurn))
+                let mut work = pin!(self.command(command, &id, &attached, cx));
+                let stop = tokio::select! {
+                    stop = work.as_mut() => stop?,
+                    () = given_up.cancelled() => {
+                        attached.cancel();
+                        work.await?
+                    }
+                };
+                Ok(PromptResponse::new(stop))
             }
             What::Turn { reader, end } => {
                 let mut following = Following {
@@ -147,13 +155,14 @@ impl Following<'_> {
 
     async fn event(&mut self, event: &Event) {
         match event {
-            Event::ApprovalRequested { id, capability, grants, reason, .. } => {
+            Event::ApprovalRequested { id, capability, grants, reason, lasting, call_id, .. } => {
                 let question = Question {
                     id: id.clone(),
                     capability: capability.clone(),
                     grants: grants.clone(),
                     reason: reason.clone(),
-                    call: self.teller.asked_by(capability).map(str::to_owned),
+                    lasting: *lasting,
+                    call: call_id.clone().filter(|id| self.teller.runs(id)),
                 };
                 let over = CancellationToken::new();
                 self.questions.insert(id.clone(), (over.clone(), question.call.clone()));

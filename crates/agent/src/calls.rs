@@ -25,16 +25,22 @@ struct Shared<'a> {
     approver: Mutex<&'a mut dyn Approver>,
 }
 
-/// One question at a time reaches the person.
-struct InTurn<'a, 'b>(&'a Mutex<&'b mut dyn Approver>);
+/// One question at a time reaches the person, and says which call it belongs to.
+struct InTurn<'a, 'b> {
+    approver: &'a Mutex<&'b mut dyn Approver>,
+    call: &'a str,
+}
 
 impl Approver for InTurn<'_, '_> {
     fn ask<'a>(&'a mut self, request: &'a ApprovalRequest) -> BoxFuture<'a, bool> {
-        Box::pin(async move { self.0.lock().await.ask(request).await })
+        // One that a subagent's call led to is of that call, in this one.
+        let call = request.call.as_deref().map_or_else(|| self.call.to_owned(), |own| format!("{}/{own}", self.call));
+        let request = ApprovalRequest { call: Some(call), ..request.clone() };
+        Box::pin(async move { self.approver.lock().await.ask(&request).await })
     }
 
     fn fill<'a>(&'a mut self, form: &'a Form) -> BoxFuture<'a, Option<Value>> {
-        Box::pin(async move { self.0.lock().await.fill(form).await })
+        Box::pin(async move { self.approver.lock().await.fill(form).await })
     }
 }
 
@@ -88,7 +94,7 @@ async fn one(
         target: "jarvis::tool", "execute_tool",
         name = call.name, id = call.id, args = %call.args, output = Empty, error = Empty,
     );
-    let mut approver = InTurn(&shared.approver);
+    let mut approver = InTurn { approver: &shared.approver, call: &call.id };
     let calling = Calling { call, emit: &mut emit, approver: &mut approver, cancel };
     let outcome = tools.call(calling).instrument(span.clone()).await;
     let duration_ms = started.elapsed().as_secs_f64() * 1e3;

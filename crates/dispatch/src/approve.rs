@@ -13,6 +13,10 @@ pub struct ApprovalRequest {
     /// What the version before it was allowed on this machine, where there is one.
     pub before: Option<Grants>,
     pub reason: String,
+    /// A yes is kept: the same is not asked about again. Else it is for this once.
+    pub lasting: bool,
+    /// The call that led to it; none where it was no call of a model.
+    pub call: Option<String>,
 }
 
 /// What a server outside asks a person to fill in.

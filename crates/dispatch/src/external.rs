@@ -44,7 +44,10 @@ impl Dispatch {
             capability: subject.clone(),
             grants: Grants::default(),
             before: None,
-            reason: format!("{}; with {}", ask.reason, crate::redact(&first_chars(&args.to_string(), ARGS_CHARS))),
+            // A key that is cut in two looks like none: cut is what is redacted.
+            reason: format!("{}; with {}", ask.reason, first_chars(&crate::redact(&args.to_string()), ARGS_CHARS)),
+            lasting: true,
+            call: None,
         };
         let allowed = approver.ask(&question).await;
         let decision = if allowed { "allowed by a person" } else { "nobody allowed it" };

@@ -85,6 +85,8 @@ impl Dispatch {
             grants: Grants { network: ask.plan().network.clone(), ..Grants::default() },
             before: None,
             reason: ask.reason.clone(),
+            lasting: false,
+            call: None,
         };
         let allowed = approver.ask(&question).await;
         let decision = if allowed { "allowed by a person" } else { "nobody allowed it" };

@@ -363,6 +363,8 @@ impl Dispatch {
                     grants: Grants::default(),
                     reason: ruling.reason.clone(),
                     before: None,
+                    lasting: false,
+                    call: None,
                 };
                 let allowed = approver.ask(&question).await;
                 let decision = if allowed { "allowed by a person" } else { "nobody allowed it" };

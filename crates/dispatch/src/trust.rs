@@ -59,6 +59,8 @@ impl Dispatch {
                     grants: ask.open.clone(),
                     before: None,
                     reason: format!("it came from elsewhere, and {}", ask.reason),
+                    lasting: true,
+                    call: None,
                 };
                 if !approver.ask(&request).await {
                     self.record_decision(name, "nobody allowed it", &request.reason)?;

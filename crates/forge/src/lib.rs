@@ -395,6 +395,8 @@ impl Forge {
             grants: ask.open.clone(),
             before,
             reason: ask.reason.clone(),
+            lasting: true,
+            call: None,
         };
         emit(Event::ApprovalRequested {
             id: request.id.clone(),
@@ -402,6 +404,8 @@ impl Forge {
             grants: request.grants.clone(),
             before: request.before.clone(),
             reason: request.reason.clone(),
+            lasting: request.lasting,
+            call_id: request.call.clone(),
         });
         let allowed = approver.ask(&request).await;
         let decision = if allowed { "allowed by a person" } else { "nobody allowed it" };

@@ -17,6 +17,10 @@ pub struct Question {
     pub capability: String,
     pub grants: Grants,
     pub reason: String,
+    /// A yes is kept: the same is not asked about again.
+    pub lasting: bool,
+    /// The call that led to it.
+    pub call_id: Option<String>,
 }
 
 /// Questions that wait for an answer, by id.
@@ -58,6 +62,8 @@ impl Waiting {
             capability: request.capability.clone(),
             grants: request.grants.clone(),
             reason: request.reason.clone(),
+            lasting: request.lasting,
+            call_id: request.call.clone(),
         };
         self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), (question, send));
         (id, receive)
@@ -80,6 +86,8 @@ impl Approver for Asker {
                 grants: request.grants.clone(),
                 reason: request.reason.clone(),
                 before: request.before.clone(),
+                lasting: request.lasting,
+                call_id: request.call.clone(),
             });
             let allowed = tokio::select! {
                 biased;

@@ -74,6 +74,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn cancelled() -> ErrorBody {
+    ErrorBody::new(ErrorKind::Cancelled, "cancelled")
+}
+
 impl Host {
     pub fn new(maker: Arc<dyn Maker>, limits: Limits) -> Self {
         Self(Arc::new(Shared {
@@ -103,7 +107,11 @@ impl Host {
             return Err(ErrorBody::new(ErrorKind::Conflict, "jarvis is being stopped"));
         }
         if let Some(live) = open.resume.as_deref().and_then(|id| self.get(id)) {
-            return Ok(live);
+            if !live.is_closing() {
+                return Ok(live);
+            }
+            // What it holds (its lock on disk) is free then.
+            cancel.run_until_cancelled(live.gone()).await.ok_or_else(cancelled)?;
         }
         self.sweep();
         let _place = self.place()?;

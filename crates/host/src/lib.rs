@@ -10,6 +10,6 @@ mod make;
 pub use approve::Question;
 pub use host::{Host, Limits, Tap};
 pub use jarvis_dispatch::{Editor, exit_code};
-pub use live::{Called, Live, Snapshot};
+pub use live::{Begun, Called, Live, Snapshot};
 pub use log::{Followed, Numbered, Reader};
 pub use make::{Made, Maker, Open, Place, Server};

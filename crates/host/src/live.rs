@@ -4,7 +4,7 @@ use crate::approve::{Asker, Question, Waiting};
 use crate::host::Tap;
 use crate::log::{Log, Reader};
 use crate::make::{Made, Maker, Open, Server};
-use jarvis_agent::{Input, Session, TurnEnd};
+use jarvis_agent::{Input, Session, TurnEnd, Undone};
 use jarvis_dispatch::{Approver, DenyAll, Dispatch, Editor};
 use jarvis_policy::Approval;
 use jarvis_protocol::{CapabilityName, ErrorBody, ErrorKind, Event, Execution, Status, ToolCall, Usage};
@@ -52,8 +52,17 @@ enum Op {
     Turn { input: Input, cancel: CancellationToken, done: oneshot::Sender<TurnEnd> },
     Compact { cancel: CancellationToken, done: oneshot::Sender<Result<usize, ErrorBody>> },
     Call { name: String, args: Value, cancel: CancellationToken, done: oneshot::Sender<Result<Called, ErrorBody>> },
+    Undo { force: bool, done: oneshot::Sender<Result<Undone, ErrorBody>> },
     Model { named: String, cancel: CancellationToken, done: oneshot::Sender<Result<(), ErrorBody>> },
     Approval { approval: Approval, done: oneshot::Sender<Result<(), ErrorBody>> },
+}
+
+/// A turn that was begun.
+#[derive(Debug)]
+pub struct Begun {
+    /// The number of the last event before it; its own come after.
+    pub after: u64,
+    pub end: oneshot::Receiver<TurnEnd>,
 }
 
 /// A capability that was run by name.
@@ -148,13 +157,23 @@ impl Live {
     ///
     /// # Errors
     /// `Busy` while another operation runs.
-    pub fn prompt(&self, input: Input) -> Result<oneshot::Receiver<TurnEnd>, ErrorBody> {
-        self.begin(|cancel, done| Op::Turn { input, cancel, done })
+    pub fn prompt(&self, input: Input) -> Result<Begun, ErrorBody> {
+        let (after, end) = self.begun(|cancel, done| Op::Turn { input, cancel, done })?;
+        Ok(Begun { after, end })
     }
 
     /// Summarises all but the last question now; gives the number of messages that the summary tells.
     pub async fn compact(&self) -> Result<usize, ErrorBody> {
         let done = self.begin(|cancel, done| Op::Compact { cancel, done })?;
+        done.await.map_err(|_| closed())?
+    }
+
+    /// Takes back the last turn: its messages leave the conversation, and the files it changed are as they were before it.
+    ///
+    /// # Errors
+    /// `Conflict` while another operation runs, and where a file was changed since, unless `force` is given.
+    pub async fn undo(&self, force: bool) -> Result<Undone, ErrorBody> {
+        let done = self.begin(|_, done| Op::Undo { force, done })?;
         done.await.map_err(|_| closed())?
     }
 
@@ -183,17 +202,30 @@ impl Live {
         &self,
         op: impl FnOnce(CancellationToken, oneshot::Sender<T>) -> Op,
     ) -> Result<oneshot::Receiver<T>, ErrorBody> {
+        Ok(self.begun(op)?.1)
+    }
+
+    /// With the number of the last event before it.
+    fn begun<T>(
+        &self,
+        op: impl FnOnce(CancellationToken, oneshot::Sender<T>) -> Op,
+    ) -> Result<(u64, oneshot::Receiver<T>), ErrorBody> {
         let mut state = lock(&self.state);
+        if self.is_closing() {
+            return Err(closed());
+        }
         if state.running.is_some() {
             let busy = ErrorBody::new(ErrorKind::Conflict, format!("session {} is busy with a turn", self.id));
             return Err(busy.hint("wait for its end, or cancel it"));
         }
         let cancel = self.closing.child_token();
         let (done, receive) = oneshot::channel();
+        // While the state is held no operation ends, so what comes after that number is of this one.
+        let after = self.log.last();
         self.ops.try_send(op(cancel.clone(), done)).map_err(|_| closed())?;
         state.running = Some(cancel);
         state.touched = Instant::now();
-        Ok(receive)
+        Ok((after, receive))
     }
 
     /// Cancels what runs; false where nothing does.
@@ -249,6 +281,11 @@ impl Live {
         self.closing.cancel();
     }
 
+    /// It takes nothing more.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.is_cancelled()
+    }
+
     pub(crate) fn ended(&self) {
         // A task that died has readers that wait, too.
         self.log.end();
@@ -288,41 +325,53 @@ impl Worker {
                 () = self.closing.cancelled() => None,
             };
             let Some(op) = op else { break };
-            match op {
-                Op::Turn { input, cancel, done } => {
-                    let (end, last) = self.traced(input, &cancel).await;
-                    self.settle();
-                    // Whoever hears that the turn is over may begin the next one at once.
-                    last.into_iter().for_each(|event| self.log.push(event));
-                    // Whoever asked may be gone.
-                    let _ = done.send(end);
-                }
-                Op::Compact { cancel, done } => {
-                    let log = self.log.clone();
-                    let ended = self.session.compact(&mut |event| log.push(event), &cancel).await;
-                    self.settle();
-                    let _ = done.send(ended);
-                }
-                Op::Call { name, args, cancel, done } => {
-                    let ended = self.call(&name, args, &cancel).await;
-                    self.settle();
-                    let _ = done.send(ended);
-                }
-                Op::Model { named, cancel, done } => {
-                    let found = self.maker.model(&named, &cancel).await;
-                    let ended = found.map(|(model, mode)| self.session.set_model(model, mode));
-                    self.settle();
-                    let _ = done.send(ended);
-                }
-                Op::Approval { approval, done } => {
-                    let ended = self.approve(approval);
-                    self.settle();
-                    let _ = done.send(ended);
-                }
-            }
+            self.perform(op).await;
+        }
+        // What was taken until now is still ended, cancelled; whoever comes later is told that it is closed.
+        ops.close();
+        while let Ok(op) = ops.try_recv() {
+            self.perform(op).await;
         }
         self.session.finish().await;
         self.log.end();
+    }
+
+    async fn perform(&mut self, op: Op) {
+        // Whoever asked may be gone.
+        match op {
+            Op::Turn { input, cancel, done } => {
+                let (end, last) = self.traced(input, &cancel).await;
+                self.settle(last);
+                let _ = done.send(end);
+            }
+            Op::Compact { cancel, done } => {
+                let log = self.log.clone();
+                let ended = self.session.compact(&mut |event| log.push(event), &cancel).await;
+                self.settle(None);
+                let _ = done.send(ended);
+            }
+            Op::Call { name, args, cancel, done } => {
+                let ended = self.call(&name, args, &cancel).await;
+                self.settle(None);
+                let _ = done.send(ended);
+            }
+            Op::Undo { force, done } => {
+                let ended = self.session.undo(force).await;
+                self.settle(None);
+                let _ = done.send(ended);
+            }
+            Op::Model { named, cancel, done } => {
+                let found = self.maker.model(&named, &cancel).await;
+                let ended = found.map(|(model, mode)| self.session.set_model(model, mode));
+                self.settle(None);
+                let _ = done.send(ended);
+            }
+            Op::Approval { approval, done } => {
+                let ended = self.approve(approval);
+                self.settle(None);
+                let _ = done.send(ended);
+            }
+        }
     }
 
     /// The turn, in a span of whoever traces.
@@ -386,8 +435,9 @@ impl Worker {
         (end, last)
     }
 
-    /// The operation is over: what is known from outside is as it is now.
-    fn settle(&self) {
+    /// The operation is over: what is known from outside is as it is now. Its last event is told in the same moment: whoever
+    /// reads it may begin the next one at once, and who begins one does not take it for theirs.
+    fn settle(&self, last: Option<Event>) {
         let mut state = lock(&self.state);
         self.session.model().id().clone_into(&mut state.model);
         state.context_tokens = self.session.model().traits().context_tokens;
@@ -395,6 +445,7 @@ impl Worker {
         state.messages = self.session.history().len();
         state.running = None;
         state.touched = Instant::now();
+        last.into_iter().for_each(|event| self.log.push(event));
     }
 }
 

@@ -48,11 +48,14 @@ where
     let mut sweep = tokio::time::interval(SWEEP);
     loop {
         // The place first: what cannot be served is not accepted, and waits in the system's queue.
-        let place = tokio::select! {
-            () = stop.cancelled() => break,
-            place = places.clone().acquire_owned() => place,
+        let place = loop {
+            tokio::select! {
+                () = stop.cancelled() => break None,
+                place = places.clone().acquire_owned() => break place.ok(),
+                _ = sweep.tick() => app.host().sweep(),
+            }
         };
-        let Ok(place) = place else { break };
+        let Some(place) = place else { break };
         let accepted = loop {
             tokio::select! {
                 () = stop.cancelled() => break None,

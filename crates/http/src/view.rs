@@ -119,6 +119,11 @@ pub struct ApprovalView {
     #[schema(value_type = Object)]
     pub grants: Value,
     pub reason: String,
+    /// A yes is kept: the same is not asked about again. Else it is for this once.
+    pub lasting: bool,
+    /// The call that led to it, as the event `tool.started` names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<String>,
 }
 
 impl ApprovalView {
@@ -130,6 +135,8 @@ impl ApprovalView {
             // Plain data.
             grants: serde_json::to_value(question.grants).unwrap_or_else(|_| json!({})),
             reason: question.reason,
+            lasting: question.lasting,
+            call_id: question.call_id,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cli::{Reach, Turn};
 use crate::config::{self, Settings};
-use crate::error::{Failure, Outcome, usage};
+use crate::error::{Failure, Outcome, failed, usage};
 use crate::home::Home;
 use crate::kept::{self, Kept};
 use crate::model::{self, Choice};
@@ -20,10 +20,62 @@ use jarvis_protocol::{ErrorBody, ErrorKind};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 /// Tools of servers outside, and what could not be had of them.
 type Servers = (Option<Arc<dyn External>>, Vec<String>);
+
+/// Models by their names, the one that was wanted last at the end.
+#[derive(Default)]
+struct Backends(Mutex<Vec<(String, Slot)>>);
+
+/// One that is being got ready is waited for by whoever wants it too, and by nobody else.
+type Slot = Arc<OnceCell<Arc<dyn Backend>>>;
+
+/// Models that no session uses and that are kept all the same, as the next one may want them again.
+const UNUSED: usize = 3;
+/// Whoever gets a model ready tidies up when it is cancelled; a wait for somebody else's ends after this.
+const TIDYING: Duration = Duration::from_secs(2);
+
+impl Backends {
+    fn slot(&self, id: &str) -> Slot {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = match known.iter().position(|(name, _)| name == id) {
+            Some(at) => known.remove(at).1,
+            None => Slot::default(),
+        };
+        let unused = |slot: &Slot| {
+            Arc::strong_count(slot) == 1 && slot.get().is_none_or(|backend| Arc::strong_count(backend) == 1)
+        };
+        let mut spare = known.iter().filter(|(_, slot)| unused(slot)).count();
+        known.retain(|(_, slot)| {
+            let gone = spare > UNUSED && unused(slot);
+            spare -= usize::from(gone);
+            !gone
+        });
+        known.push((id.to_owned(), slot.clone()));
+        slot
+    }
+
+    async fn get(
+        &self,
+        id: &str,
+        making: impl Future<Output = Outcome<Arc<dyn Backend>>>,
+        cancel: &CancellationToken,
+    ) -> Outcome<Arc<dyn Backend>> {
+        let slot = self.slot(id);
+        let late = async {
+            cancel.cancelled().await;
+            tokio::time::sleep(TIDYING).await;
+        };
+        tokio::select! {
+            made = slot.get_or_try_init(|| making) => made.cloned(),
+            () = late => Err(failed(ErrorKind::Cancelled, "cancelled")),
+        }
+    }
+}
 
 /// What is the same for all sessions of a process.
 struct Shared {
@@ -39,8 +91,7 @@ struct Shared {
     memory: Option<Memory>,
     /// `--model`.
     model: Option<String>,
-    /// By model. One that is being got ready is waited for by whoever wants it too.
-    backends: tokio::sync::Mutex<HashMap<String, Arc<dyn Backend>>>,
+    backends: Backends,
     /// The sessions of a folder share their workers, which end with the last of them.
     dispatches: Mutex<HashMap<(PathBuf, Approval), Weak<Dispatch>>>,
     /// What runs without a session pass through. Kept from the first of them on, so that the next one finds it warm.
@@ -70,7 +121,7 @@ pub fn hosted(flags: Turn, named: Option<String>, actor: &'static str, limits: L
         flags,
         actor,
         model: named,
-        backends: tokio::sync::Mutex::default(),
+        backends: Backends::default(),
         dispatches: Mutex::default(),
         usual: OnceLock::new(),
     };
@@ -121,15 +172,8 @@ impl Shared {
     }
 
     async fn answerer(&self, choice: &Choice, cancel: &CancellationToken) -> Outcome<run::Answerer> {
-        let backend = async || {
-            let mut known = self.backends.lock().await;
-            if let Some(backend) = known.get(&choice.id) {
-                return Ok(backend.clone());
-            }
-            let made = run::backend(choice, &self.settings, &self.flags.tape, &self.home, cancel).await?;
-            known.insert(choice.id.clone(), made.clone());
-            Ok(made)
-        };
+        let making = run::backend(choice, &self.settings, &self.flags.tape, &self.home, cancel);
+        let backend = async || self.backends.get(&choice.id, making, cancel).await;
         run::answerer_with(choice, &self.settings, &self.flags, backend).await
     }
 
@@ -246,5 +290,31 @@ pub fn body(failure: Failure) -> ErrorBody {
     match failure {
         Failure::Body(body) => body,
         other => ErrorBody::new(ErrorKind::Internal, other.message()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jarvis_testkit::ScriptedModel;
+
+    #[tokio::test]
+    async fn a_model_that_is_got_ready_holds_up_nobody_who_wants_another() {
+        let backends = Backends::default();
+        let cancel = CancellationToken::new();
+        let made = || async { Ok(ScriptedModel::new(Vec::new()) as Arc<dyn Backend>) };
+        let never = std::future::pending::<Outcome<Arc<dyn Backend>>>();
+        let mut downloads = std::pin::pin!(backends.get("local/big", never, &cancel));
+        assert!(futures::poll!(downloads.as_mut()).is_pending());
+        let other = backends.get("a/b", made(), &cancel).await.ok().unwrap();
+        let again = backends.get("a/b", async { panic!("it is there") }, &cancel).await.ok().unwrap();
+        assert!(Arc::ptr_eq(&other, &again));
+        // Many names fill nothing: those that are used stay, of others the last ones.
+        for number in 0..50 {
+            drop(backends.get(&format!("a/{number}"), made(), &cancel).await);
+        }
+        let known = backends.0.lock().unwrap();
+        assert!(known.len() <= UNUSED + 3 && known.iter().any(|(id, _)| id == "a/b"), "{}", known.len());
+        assert!(known.iter().any(|(id, _)| id == "local/big"));
     }
 }

@@ -7,7 +7,7 @@ use crate::home::Home;
 use crate::model::{self, Choice};
 use crate::{run, term};
 use jarvis_agent::{Record, Session, Strategy};
-use jarvis_memory::{Loaded, NewSession, SessionInfo, SessionStore, SessionWriter};
+use jarvis_memory::{Loaded, NewSession, SessionError, SessionInfo, SessionStore, SessionWriter};
 use jarvis_model::Embedder;
 use jarvis_protocol::{ErrorBody, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -83,7 +83,13 @@ impl Kept {
         resume: Option<&str>,
         workspace: &Path,
     ) -> Outcome<Kept> {
-        let resumed = resume.map(|id| store.resume(id)).transpose()?;
+        // A program names one by its whole id.
+        let whole = |id: &str| match store.find(id) {
+            Ok(found) if found.id == id => Ok(store.resume(id)?),
+            Ok(_) | Err(SessionError::Ambiguous { .. }) => Err(SessionError::NotFound(id.to_owned())),
+            Err(error) => Err(error),
+        };
+        let resumed = resume.map(whole).transpose()?;
         let id = if resumed.is_none() { Some(store.fresh_id()?) } else { None };
         Ok(Kept { store: Some(store), resumed, workspace: workspace.to_string_lossy().into_owned(), id, embedder })
     }

@@ -139,6 +139,12 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<Grants>,
         reason: String,
+        /// A yes is kept: the same is not asked about again. Else it is for this once.
+        #[serde(default)]
+        lasting: bool,
+        /// The call that led to it, as `tool.started` named it; of a subagent's, `CALL/CALL`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call_id: Option<String>,
     },
     /// A question of a hosted session has its answer, or was given up.
     #[serde(rename = "approval.resolved")]

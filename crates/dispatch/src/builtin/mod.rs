@@ -177,6 +177,8 @@ impl Call<'_> {
             grants: ask.reach().grants(),
             before: None,
             reason: ask.reason.clone(),
+            lasting: false,
+            call: None,
         };
         let allowed = self.approver.ask(&question).await;
         let decision = if allowed { "allowed by a person" } else { "nobody allowed it" };

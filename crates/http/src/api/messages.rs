@@ -128,10 +128,8 @@ pub async fn send(
 
 /// The turn, and its events.
 fn begin(live: &Arc<Live>, input: Input) -> ApiResult<(TurnView, Follow)> {
-    // Before it begins, so that none of its events is missed.
-    let before = live.snapshot().last_event;
     // Its end is told by its last event.
-    drop(live.prompt(input)?);
+    let before = live.prompt(input)?.after;
     let turn_id = event_id(live, before + 1);
     let events = format!("/v1/sessions/{}/events?after={}", live.id(), event_id(live, before));
     let begun = TurnView {

@@ -5,6 +5,7 @@ mod events;
 mod look;
 mod messages;
 mod sessions;
+mod undo;
 
 use crate::app::App;
 use crate::error::{ApiError, no_route};
@@ -53,6 +54,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(sessions::close))
         .routes(routes!(messages::send))
         .routes(routes!(messages::cancel))
+        .routes(routes!(undo::undo))
         .routes(routes!(messages::approvals))
         .routes(routes!(messages::answer))
         .routes(routes!(events::follow))

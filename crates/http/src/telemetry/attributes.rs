@@ -36,7 +36,11 @@ impl Kind {
 /// Attributes of a field; none where it is content that nobody asked for, or of no interest.
 pub fn of(kind: Kind, field: &str, value: Value, content: bool) -> Vec<KeyValue> {
     let one = |key: &'static str, value: Value| vec![KeyValue::new(key, value)];
-    let said = |key: &'static str, value: &Value| if content { one(key, told(value)) } else { Vec::new() };
+    let said = |key: &'static str, value: &Value| if content { one(key, Value::from(told(value))) } else { Vec::new() };
+    let messages = |key: &'static str, role: &str, value: &Value| match content {
+        true => one(key, message(role, value)),
+        false => Vec::new(),
+    };
     match (kind, field) {
         (Kind::Turn | Kind::Chat, "model") => {
             let id = value.to_string();
@@ -54,8 +58,8 @@ pub fn of(kind: Kind, field: &str, value: Value, content: bool) -> Vec<KeyValue>
         }
         (Kind::Chat, "purpose") => one("jarvis.purpose", value),
         (Kind::Chat, "max_tokens") => one("gen_ai.request.max_tokens", value),
-        (Kind::Turn, "input") => said("gen_ai.input.messages", &message("user", &value)),
-        (Kind::Turn | Kind::Chat, "output") => said("gen_ai.output.messages", &message("assistant", &value)),
+        (Kind::Turn, "input") => messages("gen_ai.input.messages", "user", &value),
+        (Kind::Turn | Kind::Chat, "output") => messages("gen_ai.output.messages", "assistant", &value),
         (Kind::Tool, "name") => {
             vec![KeyValue::new("gen_ai.tool.name", value), KeyValue::new("gen_ai.tool.type", "function")]
         }
@@ -73,14 +77,14 @@ pub fn of(kind: Kind, field: &str, value: Value, content: bool) -> Vec<KeyValue>
 }
 
 /// Without secrets of known shapes, and not without end.
-fn told(value: &Value) -> Value {
-    let text: String = value.as_str().chars().take(MOST).collect();
-    Value::from(redact(&text))
+fn told(value: &Value) -> String {
+    // A key that is cut in two looks like none: cut is what is redacted.
+    redact(&value.as_str()).chars().take(MOST).collect()
 }
 
+/// Whole, whatever is cut of its text: half a JSON says nothing.
 fn message(role: &str, text: &Value) -> Value {
-    let text: String = text.as_str().chars().take(MOST).collect();
-    let said = serde_json::json!([{"role": role, "parts": [{"type": "text", "content": text}]}]);
+    let said = serde_json::json!([{"role": role, "parts": [{"type": "text", "content": told(text)}]}]);
     Value::from(said.to_string())
 }
 
@@ -109,5 +113,16 @@ mod tests {
         assert!(!told[0].value.to_string().contains("abcdefghijklmnop"), "{told:?}");
         assert!(of(Kind::Turn, "input", Value::from("问"), false).is_empty());
         assert_eq!(snake("EndTurn"), "end_turn");
+    }
+
+    #[test]
+    fn what_is_long_is_cut_after_its_secrets_are_out_and_stays_json() {
+        let key = format!("sk-proj-{}", "a1B2c3D4".repeat(6));
+        let text = format!("{}{key} {}", "x ".repeat(MOST / 2 - 10), "\"".repeat(MOST));
+        let told = of(Kind::Turn, "input", Value::from(text), true);
+        let parsed: serde_json::Value = serde_json::from_str(&told[0].value.as_str()).unwrap();
+        let content = parsed[0]["parts"][0]["content"].as_str().unwrap();
+        assert_eq!(content.chars().count(), MOST);
+        assert!(!content.contains("sk-proj"), "{}", &content[content.len() - 60..]);
     }
 }

@@ -1,6 +1,7 @@
 //! `jarvis acp` with the official client as its editor: node runs `acp_peer/peer.mjs`, which does a script of steps and
 //! tells all that it saw.
 
+mod questions;
 mod servers;
 
 use crate::common::Home;

@@ -260,3 +260,53 @@ fn what_is_wrong_with_its_set_up_is_said() {
     let taken = served.address.to_string();
     let _ = home.run(&["serve", "--listen", &taken]).failed(2, &[&taken, "already", "--listen 127.0.0.1:0"]);
 }
+
+#[test]
+fn a_turn_is_taken_back_with_what_it_wrote() {
+    let write = Reply::Call("file_write", json!({"path": "new.txt", "content": "内容"}));
+    let provider = Provider::start(vec![write, Reply::Text("written")]);
+    let home = Home::new().config(&provider.config());
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().canonicalize().unwrap();
+    let served = Served::start(&home, &["--approve", "auto"]);
+    let session = served.session(&json!({"workspace": place}));
+    let path = format!("/v1/sessions/{session}");
+    served.post(&format!("{path}/undo"), &json!({})).refused(404, "nothing was said yet");
+    served.post(&format!("{path}/messages?wait=true"), &json!({"text": "write it"})).is(200);
+    std::fs::write(place.join("new.txt"), "changed since").unwrap();
+    served.post(&format!("{path}/undo"), &json!({})).refused(409, "new.txt");
+    assert!(place.join("new.txt").exists());
+    served.post(&format!("{path}/undo"), &json!({"force": 1})).refused(400, "boolean");
+    let undone = served.post(&format!("{path}/undo"), &json!({"force": true})).is(200);
+    assert_eq!(
+        (&undone["question"], &undone["files"]),
+        (&json!("write it"), &json!([{"path": "new.txt", "what": "removed"}]))
+    );
+    assert!(!place.join("new.txt").exists());
+}
+
+#[test]
+fn whoever_begins_a_turn_the_moment_another_ends_gets_the_end_of_their_own() {
+    const ROUNDS: usize = 30;
+    let replies = (0..2 * ROUNDS).map(|n| Reply::Text(Box::leak(n.to_string().into_boxed_str())));
+    let provider = Provider::start(replies.collect());
+    let home = Home::new().config(&format!("{}[serve]\nrate = 100000\n", provider.config()));
+    let served = Served::start(&home, &[]);
+    let session = served.session(&json!({"keep": false}));
+    let path = format!("/v1/sessions/{session}/messages?wait=true");
+    // Until it is not busy any more.
+    let turn = || loop {
+        let answered = served.post(&path, &json!({"text": "next?"}));
+        if answered.status != 409 {
+            return answered.is(200)["answer"].as_str().unwrap().to_owned();
+        }
+    };
+    for round in 0..ROUNDS {
+        let mut answers = std::thread::scope(|scope| {
+            let both = [scope.spawn(turn), scope.spawn(turn)];
+            both.map(|turn| turn.join().unwrap())
+        });
+        answers.sort_by_key(|answer| answer.parse::<usize>().unwrap());
+        assert_eq!(answers, [(2 * round).to_string(), (2 * round + 1).to_string()]);
+    }
+}

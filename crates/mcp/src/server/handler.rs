@@ -18,6 +18,7 @@ use rmcp::{RoleServer, ServerHandler};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Tools in one page.
@@ -154,7 +155,7 @@ impl ServerHandler for Handler {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.tools(request.and_then(|page| page.cursor))
+        aside(|| self.tools(request.and_then(|page| page.cursor)))
     }
 
     async fn call_tool(
@@ -186,8 +187,7 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let bootstrap = self.bootstrap();
-        match resources::read(&self.shared, bootstrap.dispatch(), &request.uri) {
+        match aside(|| resources::read(&self.shared, self.bootstrap().dispatch(), &request.uri)) {
             Ok(Some(contents)) => Ok(ReadResourceResult::new(vec![contents]).into()),
             Ok(None) => {
                 let data = serde_json::json!({"uri": request.uri});
@@ -255,7 +255,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Ok(ListPromptsResult { prompts: self.prompts(), ..Default::default() })
+        Ok(ListPromptsResult { prompts: aside(|| self.prompts()), ..Default::default() })
     }
 
     async fn get_prompt(
@@ -263,7 +263,7 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let skill = self.skills().into_iter().find(|skill| skill.name == request.name);
+        let skill = aside(|| self.skills()).into_iter().find(|skill| skill.name == request.name);
         let skill =
             skill.ok_or_else(|| ErrorData::invalid_params(format!("there is no skill `{}`", request.name), None))?;
         let wish = request.arguments.as_ref().and_then(|given| given.get(REQUEST)).and_then(|value| value.as_str());
@@ -280,7 +280,8 @@ impl ServerHandler for Handler {
         request: CompleteRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let found = complete::complete(self.bootstrap().dispatch(), &request).map_err(|e| call::internal(&e))?;
+        let found = aside(|| complete::complete(self.bootstrap().dispatch(), &request));
+        let found = found.map_err(|e| call::internal(&e))?;
         Ok(CompleteResult::new(found))
     }
 
@@ -314,6 +315,14 @@ impl ServerHandler for Handler {
             return Err(ErrorData::invalid_params(format!("these are no parameters of {method}"), None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None))
+    }
+}
+
+/// Reads files: what else this thread would do goes on on others, so a slow disk holds up nobody's ping.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

@@ -96,15 +96,17 @@ impl Sessions {
 
     async fn begin(self: &Arc<Self>, request: Request, next: Next) -> Response {
         let _one = self.beginning.lock().await;
-        if !self.room().await {
-            let told = format!("{SESSIONS} sessions are open and in use; close one (DELETE)");
-            return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "60")], told).into_response();
-        }
         let gone = self.stop.child_token();
         let response = GONE.scope(gone.clone(), next.run(request)).await;
+        // Only what the library let begin takes the place of another: it refuses foreign origins and hosts.
         let Some(id) = text(response.headers(), ID) else { return response };
         self.known().insert(id.clone(), Used { open: 0, last: Instant::now(), gone });
         let reading = self.read(&id);
+        if !self.room().await {
+            self.end(&id).await;
+            let told = format!("{SESSIONS} sessions are open and in use; close one (DELETE)");
+            return (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "60")], told).into_response();
+        }
         held(response, reading)
     }
 
@@ -134,13 +136,13 @@ impl Sessions {
         }
     }
 
-    /// Whether one more may begin; the one that was idle for longest ends where there are too many.
+    /// Whether the one that just began may stay; the one that was idle for longest ends where there are too many.
     async fn room(&self) -> bool {
-        if self.manager.sessions.read().await.len() < SESSIONS {
+        if self.manager.sessions.read().await.len() <= SESSIONS {
             return true;
         }
         self.sweep().await;
-        if self.manager.sessions.read().await.len() < SESSIONS {
+        if self.manager.sessions.read().await.len() <= SESSIONS {
             return true;
         }
         let oldest = {

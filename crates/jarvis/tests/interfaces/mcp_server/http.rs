@@ -198,6 +198,8 @@ fn sessions_are_counted_and_a_thousand_connects_leave_nothing_behind() {
     let files = || std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap().count();
     let before = files();
     let mut sessions: Vec<String> = (0..64).map(|_| server.session(&[])).collect();
+    // A page of elsewhere takes nobody's place.
+    assert_eq!(server.request("POST", &[("Origin", "http://evil.example")], &hello()).0, 403);
     // All are full, and the one that nobody used for longest makes room; those that are used stay.
     let used = sessions.remove(0);
     let headers = [("Mcp-Session-Id", used.as_str()), ("Mcp-Protocol-Version", "2025-11-25")];
