@@ -10,6 +10,7 @@ mod home;
 mod hosting;
 mod images;
 mod kept;
+mod listen;
 mod markdown;
 mod model;
 mod notes;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 /// In front of the number of a question, by which its replies are known.
@@ -41,7 +41,8 @@ pub struct Model {
 
 impl Model {
     pub async fn start() -> Outcome<Arc<Model>> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(broken("no port for the model"))?;
+        let listener =
+            crate::listen::listen(SocketAddr::from(([127, 0, 0, 1], 0))).map_err(broken("no port for the model"))?;
         let address = listener.local_addr().map_err(broken("no port for the model"))?;
         let model = Arc::new(Model { address, takes: AtomicU64::new(0), spent: Mutex::default() });
         let serving = Arc::clone(&model);

@@ -18,7 +18,6 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 
 /// More than cores: records are on disk before what they are of goes on, so threads wait for the disk.
 const THREADS: usize = 8;
@@ -73,7 +72,7 @@ pub fn run(args: Serve, common: &Common) -> Outcome {
     };
     run::block_on(THREADS, async |signals| {
         // First, so that nothing is made ready for an address that is taken.
-        let listener = TcpListener::bind(listen).await.map_err(|error| not_bound(listen, &error))?;
+        let listener = crate::listen::listen(listen).map_err(|error| not_bound(listen, &error))?;
         let address = listener.local_addr().map_err(|error| not_bound(listen, &error))?;
         let telemetry = match &settings.telemetry.otlp_endpoint {
             None => None,

@@ -1,11 +1,12 @@
 //! `jarvis serve` attacked: by pages of other sites, without a token, with broken and endless requests, by peers that go
 //! away or stop reading. Others do not notice, and nothing is left behind.
 
-use crate::common::Home;
 use crate::common::provider::{Provider, Reply};
 use crate::common::served::{Answer, Served, read};
+use crate::common::{Home, signal};
 use serde_json::{Value, json};
 use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 fn headers_are_there(answer: &Answer) {
@@ -258,6 +259,24 @@ fn a_thousand_clients_that_come_and_go_leave_nothing_behind() {
     // The worker that waits for the next call is not what is counted.
     assert_eq!(served.post(&format!("/v1/sessions/{kept}/close"), &json!({})).is(200)["closed"], true);
     assert_eq!(served.stop().code, 0);
+}
+
+#[test]
+fn hundreds_who_come_in_one_moment_are_all_heard() {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    if most.trim().parse::<u32>().unwrap() < 512 {
+        jarvis_testkit::skipped("connections that wait: the system lets no 512 of them wait");
+        return;
+    }
+    let served = Served::start(&Home::new(), &[]);
+    // Whatever it does just then: it takes nobody, and they wait. One that is turned away tries again only after a second.
+    signal("STOP", served.pid());
+    let all: Vec<_> =
+        (0..400).map(|_| TcpStream::connect_timeout(&served.address, Duration::from_millis(500))).collect();
+    signal("CONT", served.pid());
+    let refused = all.iter().filter(|connected| connected.is_err()).count();
+    assert_eq!(refused, 0, "of 400 connections");
+    served.get("/v1/sessions").is(200);
 }
 
 #[test]

@@ -17,7 +17,6 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub const HELP: &str = "\
@@ -153,7 +152,7 @@ async fn over_http(
 ) -> Outcome {
     let Door { token, idle } = door;
     let taken = |e: std::io::Error| usage(format!("{addr} cannot be listened on: {e}"), "choose another: --http ADDR");
-    let listener = TcpListener::bind(addr).await.map_err(taken)?;
+    let listener = crate::listen::listen(addr).map_err(taken)?;
     let addr = listener.local_addr().map_err(taken)?;
     let url = format!("http://{addr}{PATH}");
     if common.json {
