@@ -4,9 +4,10 @@ use crate::live::{Called, Live};
 use crate::make::{Maker, Open};
 use jarvis_dispatch::DenyAll;
 use jarvis_memory::SessionStore;
+use jarvis_policy::Approval;
 use jarvis_protocol::{ErrorBody, ErrorKind, Event};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,9 @@ struct Shared {
     limits: Limits,
     tap: OnceLock<Tap>,
     live: Mutex<HashMap<String, Arc<Live>>>,
+    /// What sessions that were let go did where a yes was due, the newest at the end: one that is opened again does the
+    /// same, and not what is usual here, which may be less careful.
+    before: Mutex<VecDeque<(String, Approval)>>,
     /// Sessions that are being made, so that the limit holds for them too.
     making: Mutex<usize>,
     tasks: TaskTracker,
@@ -50,14 +54,40 @@ struct Shared {
 struct Gone {
     host: Weak<Shared>,
     live: Arc<Live>,
+    /// It can be opened again.
+    kept: bool,
 }
 
 impl Drop for Gone {
     fn drop(&mut self) {
         if let Some(host) = self.host.upgrade() {
+            if self.kept {
+                host.remember(self.live.id(), self.live.snapshot().approval);
+            }
             lock(&host.live).remove(self.live.id());
         }
         self.live.ended();
+    }
+}
+
+/// Sessions of which is known what they did where a yes was due.
+const REMEMBERED: usize = 10_000;
+
+impl Shared {
+    fn remember(&self, id: &str, approval: Approval) {
+        let mut before = lock(&self.before);
+        before.retain(|(known, _)| known != id);
+        before.push_back((id.to_owned(), approval));
+        if before.len() > REMEMBERED {
+            before.pop_front();
+        }
+    }
+
+    /// With what the session did before, where nothing else is said.
+    fn as_before(&self, open: &Open) -> Open {
+        let before = lock(&self.before);
+        let known = open.resume.as_ref().and_then(|id| before.iter().find(|(known, _)| known == id));
+        Open { approval: open.approval.or(known.map(|(_, approval)| *approval)), ..open.clone() }
     }
 }
 
@@ -85,6 +115,7 @@ impl Host {
             limits,
             tap: OnceLock::new(),
             live: Mutex::default(),
+            before: Mutex::default(),
             making: Mutex::default(),
             tasks: TaskTracker::new(),
             shutting: CancellationToken::new(),
@@ -115,12 +146,13 @@ impl Host {
         }
         self.sweep();
         let _place = self.place()?;
+        let open = &self.0.as_before(open);
         let made = self.0.maker.make(open, cancel).await?;
         let closing = self.0.closing.child_token();
         let tap = self.0.tap.get().cloned();
         let (live, task) = Live::start(made, self.0.maker.clone(), open, closing, tap);
         lock(&self.0.live).insert(live.id().to_owned(), live.clone());
-        let gone = Gone { host: Arc::downgrade(&self.0), live: live.clone() };
+        let gone = Gone { host: Arc::downgrade(&self.0), live: live.clone(), kept: !open.unkept };
         self.0.tasks.spawn(async move {
             let _gone = gone;
             task.await;

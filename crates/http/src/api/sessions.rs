@@ -30,7 +30,8 @@ pub struct Create {
     pub model: Option<String>,
     /// Goes on with a session that was kept: its id.
     pub resume: Option<String>,
-    /// What is done where a yes is due; as set up, if nothing is said.
+    /// What is done where a yes is due; as set up, if nothing is said. A session that was closed and is gone on with does
+    /// what it did before, as long as the server runs.
     pub approve: Option<Approve>,
     /// False: nothing of it is kept on disk.
     pub keep: Option<bool>,

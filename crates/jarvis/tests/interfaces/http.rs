@@ -310,3 +310,22 @@ fn whoever_begins_a_turn_the_moment_another_ends_gets_the_end_of_their_own() {
         assert_eq!(answers, [(2 * round).to_string(), (2 * round + 1).to_string()]);
     }
 }
+
+#[test]
+fn a_session_that_is_opened_again_is_as_careful_as_it_was() {
+    let outside = tempfile::tempdir().unwrap();
+    let path = outside.path().canonicalize().unwrap().join("no.txt");
+    let write = || Reply::Call("file_write", json!({"path": path, "content": "x"}));
+    let provider = Provider::start(vec![Reply::Text("hello"), write(), Reply::Text("not written")]);
+    let home = Home::new().config(&provider.config());
+    let served = Served::start(&home, &["--approve", "auto"]);
+    let session = served.session(&json!({"approve": "deny"}));
+    let say = |text: &str| served.post(&format!("/v1/sessions/{session}/messages?wait=true"), &json!({"text": text}));
+    say("hi").is(200);
+    // As it is when nobody used it for long; what is said next opens it again.
+    served.post(&format!("/v1/sessions/{session}/close"), &json!({})).is(200);
+    say("write it").is(200);
+    assert!(!path.exists());
+    let told = provider.requests.lock().unwrap().last().unwrap()["messages"].to_string();
+    assert!(told.contains("nobody allowed") || told.contains("refused"), "{told}");
+}
